@@ -1,0 +1,154 @@
+"""One run, described: the sections and keys of its TOML file, with what each may be."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+Positive = Annotated[int, Field(ge=1)]
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+class Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+
+class Data(Section):
+    """Where the records come from and how they lie with the clients."""
+
+    source: str = Field("digits", description="data set by name, or the path of a folder or parquet file")
+    clients: Positive = Field(10, description="number of data holders")
+    partition: Literal["iid", "dirichlet", "given"] = Field(
+        "dirichlet", description="how records are dealt to clients; `given` takes them as the source has them"
+    )
+    alpha: Annotated[float, Field(gt=0)] = Field(0.3, description="Dirichlet concentration; small is skewed")
+    seed: int = Field(0, description="seed of the partition and of the slicing")
+
+
+class Grouping(Section):
+    """Slices to groups."""
+
+    method: Literal["random", "bac", "centered", "affinity"] = Field("random", description="how slices are grouped")
+    groups: Positive = Field(10, description="number of groups, L")
+    slices: Positive | list[Positive] = Field(5, description="slices per client, S: one number, or one a client")
+    limits: Positive | list[Positive] | None = Field(
+        None, description="most groups a client may be in, B_i: one number, or one a client"
+    )
+    seed: int = Field(0, description="seed of the grouping")
+
+
+class PlanSection(Section):
+    """Groups to modules."""
+
+    kind: Literal["rotations", "rotations-first", "iterative-rotations", "matching", "greedy", "tree"] = Field(
+        "rotations", description="how the orders of groups are chosen"
+    )
+    budget: Positive | None = Field(None, description="number of sequences, B; as many as groups if not given")
+    passes: Annotated[float, Field(gt=0)] | None = Field(
+        None, description="most training cost, in passes over the data"
+    )
+    seed: int = Field(0, description="seed of the plan's search")
+
+
+class Model(Section):
+    """The frozen backbone."""
+
+    backbone: str = Field("fedsgt/tiny-vit", description="hub id or local path of the pretrained model")
+    task: Literal["image", "text"] = Field("image", description="what the model classifies")
+    device: str = Field("auto", description="`auto`, `cpu`, `cuda` or `cuda:N`")
+
+
+class Peft(Section):
+    """The module that each phase trains."""
+
+    kind: Literal["lora", "ia3", "prefix"] = Field("lora", description="PEFT method")
+    rank: Positive = Field(16, description="rank of LoRA")
+    alpha: Annotated[float, Field(gt=0)] = Field(16, description="scale of LoRA")
+    layers: Literal["all"] | Positive | list[str] = Field(
+        "all", description="`all`, the number of top layers, or exact names"
+    )
+    targets: list[str] | None = Field(None, description="linear layers by exact name; query and value by default")
+    tokens: Positive = Field(20, description="virtual tokens of prefix tuning")
+    hidden: Positive = Field(512, description="width of prefix tuning's projection")
+    freeze_a: bool = Field(False, description="train only LoRA's B, so that averaging factors is exact")
+
+
+class Training(Section):
+    """A client's local update."""
+
+    optimizer: Literal["adamw", "sgd"] = Field("adamw", description="local optimiser")
+    learning_rate: Annotated[float, Field(gt=0)] = Field(2e-3, description="step size")
+    epochs: Positive = Field(3, description="local epochs of a round, E")
+    rounds: Positive = Field(1, description="rounds of a phase")
+    batch_size: Positive = Field(32, description="records of a step")
+    clip: Annotated[float, Field(gt=0)] | None = Field(1.0, description="largest gradient norm")
+    seed: int = Field(0, description="seed from which all training seeds are derived by hashing")
+
+
+class Engine(Section):
+    """What carries the training out."""
+
+    name: Literal["in-process", "flower", "flower-sim"] = Field("in-process", description="engine")
+    workers: Positive = Field(2, description="worker processes, one thread each")
+
+
+class Unlearning(Section):
+    """Deletion requests and what follows them."""
+
+    ledger: str | None = Field(None, description="database URL of the ledger; a file in the run if not given")
+    retrain: Literal["never", "when-exhausted", "below-modules", "below-accuracy", "now"] = Field(
+        "never", description="when dead modules are trained again"
+    )
+    threshold: Annotated[float, Field(ge=0)] | None = Field(
+        None, description="number of modules, or accuracy, below which to retrain"
+    )
+
+
+class Serving(Section):
+    """How predictions are made."""
+
+    strategy: Literal["all", "min", "long", "merged"] = Field("all", description="selection of sequences")
+    bare_backbone: bool = Field(False, description="serve the bare backbone when no module is live")
+    host: str = Field("127.0.0.1", description="address to listen on")
+    port: Annotated[int, Field(ge=1, le=65535)] = Field(8080, description="port to listen on")
+
+
+class Run(Section):
+    """A whole run. The defaults are the paper's setting."""
+
+    data: Data = Field(default_factory=Data)
+    grouping: Grouping = Field(default_factory=Grouping)
+    plan: PlanSection = Field(default_factory=PlanSection)
+    model: Model = Field(default_factory=Model)
+    peft: Peft = Field(default_factory=Peft)
+    training: Training = Field(default_factory=Training)
+    engine: Engine = Field(default_factory=Engine)
+    unlearning: Unlearning = Field(default_factory=Unlearning)
+    serving: Serving = Field(default_factory=Serving)
+
+    def slices_per_client(self) -> list[int]:
+        """S for each client."""
+        slices = self.grouping.slices
+        return [slices] * self.data.clients if isinstance(slices, int) else slices
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Run:
+        clients, groups = self.data.clients, self.grouping.groups
+        for key in ("slices", "limits"):
+            value = getattr(self.grouping, key)
+            if isinstance(value, list) and len(value) != clients:
+                raise ValueError(f"grouping.{key}: {len(value)} values for {clients} clients; give one for each")
+        total = sum(self.slices_per_client())
+        if groups > total:
+            raise ValueError(f"grouping.groups: {groups} is more than the {total} slices; at most {total}")
+        least = (groups + 1) / 2
+        if self.plan.passes is not None and self.plan.passes < least:
+            raise ValueError(f"plan.passes: {self.plan.passes:g} is too little; one order of {groups} groups takes {least:g}")
+        needs_threshold = self.unlearning.retrain in ("below-modules", "below-accuracy")
+        if needs_threshold != (self.unlearning.threshold is not None):
+            raise ValueError(
+                f"unlearning.threshold: {self.unlearning.threshold}; given exactly when unlearning.retrain is"
+                f" below-modules or below-accuracy (it is {self.unlearning.retrain})"
+            )
+        return self

@@ -1,0 +1,83 @@
+"""A data holder: its records, how they are sliced, and the fingerprints it shows to the server."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from fedsgt.data.fingerprints import check_salt, slice_fingerprint
+from fedsgt.data.records import Record, sorted_records
+from fedsgt.data.slices import check_slicing, cut, slice_of
+from fedsgt.errors import InputError
+
+
+@dataclass(frozen=True)
+class Client:
+    """One of the N clients. Every client may have its own number of slices and its own slicing seed."""
+
+    name: str
+    # Records and salt stay out of the printed form: neither may leave the client, not even in a log.
+    records: tuple[Record, ...] = field(repr=False)
+    slices: int
+    slicing_seed: int | str
+    salt: bytes = field(repr=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name or not self.name.isprintable():
+            raise InputError(f"client name {self.name!r} is not allowed; it is a non-empty printable text")
+        check_slicing(self.slicing_seed, self.slices)
+        check_salt(self.salt)
+        # Canonical order, so that clients with the same records are equal however those came in.
+        object.__setattr__(self, "records", tuple(sorted_records(self.records)))
+
+    def cut(self) -> tuple[tuple[Record, ...], ...]:
+        """The records by slice (SPEC definition 1); slices may be empty, see `check_slices`."""
+        return self._cut
+
+    def fingerprints(self) -> tuple[str, ...]:
+        """One fingerprint per slice: all that the server gets to know of the data."""
+        return self._fingerprints
+
+    def slice_sizes(self) -> tuple[int, ...]:
+        """Records per slice."""
+        return tuple(map(len, self._cut))
+
+    def without(self, ids: Iterable[str]) -> "Client":
+        """This client after deleting those records; all other records stay in their slices."""
+        gone = self._known(ids)
+        return replace(self, records=tuple(record for record in self.records if record.id not in gone))
+
+    def locate(self, ids: Iterable[str]) -> dict[int, list[str]]:
+        """Which slices a deletion of those ids hits: slice number -> its ids, both in order."""
+        found: dict[int, list[str]] = {}
+        for record_id in sorted(self._known(ids)):
+            found.setdefault(slice_of(record_id, self.slicing_seed, self.slices), []).append(record_id)
+        return dict(sorted(found.items()))
+
+    def _known(self, ids: Iterable[str]) -> set[str]:
+        """The ids, once each; an id that no record has is an error before anything is done."""
+        if isinstance(ids, str):
+            raise InputError(
+                f"client {self.name}: record ids are given as one text {ids!r}; allowed: a list of ids"
+            )
+        wanted = set(ids)
+        unknown = sorted(wanted - self._ids, key=str)
+        if unknown:
+            raise InputError(
+                f"client {self.name}: no record has the id {unknown[0]!r} ({len(unknown)} unknown of "
+                f"{len(wanted)}); allowed: ids of this client's {len(self.records)} records"
+            )
+        return wanted
+
+    @cached_property
+    def _ids(self) -> frozenset[str]:
+        return frozenset(record.id for record in self.records)
+
+    @cached_property
+    def _cut(self) -> tuple[tuple[Record, ...], ...]:
+        return tuple(map(tuple, cut(self.records, self.slicing_seed, self.slices)))
+
+    @cached_property
+    def _fingerprints(self) -> tuple[str, ...]:
+        return tuple(
+            slice_fingerprint(self.salt, self.name, index, part) for index, part in enumerate(self._cut)
+        )

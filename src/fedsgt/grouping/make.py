@@ -1,0 +1,52 @@
+"""The one entry: a method's name and the constraints in, a grouping out."""
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fedsgt.errors import InputError
+from fedsgt.grouping.affinity import affinity_groups
+from fedsgt.grouping.bac import bac_groups
+from fedsgt.grouping.centered import centered_groups
+from fedsgt.grouping.problem import Hints, Ints, Labels, Limits, Problem, read_problem
+from fedsgt.grouping.randomized import random_groups
+from fedsgt.grouping.result import Grouping
+
+Method = Callable[[Problem, Hints, np.random.Generator], Ints]
+
+METHODS: dict[str, Method] = {
+    "random": random_groups,
+    "bac": bac_groups,
+    "centered": centered_groups,
+    "affinity": affinity_groups,
+}
+# Their choice depends on what the data are, which a manifest and a certificate must say.
+LOOK_AT_DATA = frozenset({"bac", "centered"})
+
+
+def make(
+    method: str,
+    slices: ArrayLike,
+    groups: int,
+    *,
+    limits: Limits = None,
+    seed: int = 0,
+    embeddings: ArrayLike | None = None,
+    clusters: Labels | None = None,
+    rates: ArrayLike | None = None,
+) -> Grouping:
+    """Put client i's `slices[i]` slices into `groups` groups whose sizes differ by at most one slice.
+
+    `limits` is the most groups a client may be in: one number, or one (or None) per client. `embeddings`
+    has a row per slice, for `bac` and `centered`; `affinity` needs `clusters` or `rates`, one per client.
+    A method looks at nothing but its own, and gives the same for the same seed.
+    """
+    if method not in METHODS:
+        raise InputError(f"grouping method: {method!r} is not one of {', '.join(METHODS)}")
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+        raise InputError(f"seed: {seed!r} is not a whole number of at least 0")
+    problem = read_problem(slices, groups, limits)
+    hints = Hints(embeddings, clusters, rates)
+    group_of = METHODS[method](problem, hints, np.random.default_rng(seed))
+    return Grouping(problem.client_of, group_of, problem.groups, method, method in LOOK_AT_DATA)

@@ -1,0 +1,125 @@
+"""Fast constructions of an assignment that obeys sizes and limits; they may fail where one exists."""
+
+from bisect import bisect_left, insort
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from fedsgt.grouping.problem import Ints, Problem
+
+# A group, and how many slices there.
+Place = tuple[int, int]
+
+
+def in_line(problem: Problem, order: Ints) -> Ints:
+    """Lay whole clients in this order along the groups, which are filled one after another.
+
+    A client then touches at most 1 + ceil((S_i - 1) / floor(M/L)) groups, whatever the order.
+    """
+    starts = np.cumsum(problem.slices) - problem.slices
+    lengths = problem.slices[order]
+    before = np.cumsum(lengths) - lengths
+    flat = np.repeat(starts[order] - before, lengths) + np.arange(problem.total)
+    group_of = np.empty(problem.total, dtype=np.int64)
+    group_of[flat] = np.repeat(np.arange(problem.groups), problem.sizes)
+    return group_of
+
+
+@dataclass
+class Pieces:
+    """Parts of clients that are placed: `counts[k]` slices of `clients[k]` in `groups[k]`."""
+
+    clients: list[int] = field(default_factory=list)
+    groups: list[int] = field(default_factory=list)
+    counts: list[int] = field(default_factory=list)
+
+    def add(self, client: int, places: Iterable[Place]) -> None:
+        for group, count in places:
+            self.clients.append(client)
+            self.groups.append(group)
+            self.counts.append(count)
+
+    def spelled_out(self) -> Ints:
+        """The group of every slice of these clients, client by client."""
+        by_client = np.argsort(self.clients, kind="stable")
+        return np.repeat(np.array(self.groups, dtype=np.int64)[by_client], np.array(self.counts)[by_client])
+
+
+class Holes:
+    """The room left in every group that is not full, smallest first."""
+
+    def __init__(self, rooms: Iterable[Place]) -> None:
+        self._sorted = sorted((room, group) for group, room in rooms)
+
+    @classmethod
+    def of(cls, problem: Problem) -> "Holes":
+        """All groups, empty."""
+        return cls(enumerate(problem.sizes.tolist()))
+
+    def place(self, size: int, parts: int) -> list[Place]:
+        """Take room for `size` slices in at most `parts` groups; empty when there is none.
+
+        Small holes are closed first: they are of the least use to those who come later.
+        """
+        if size > self._largest(parts):
+            return []
+        taken = []
+        while size:
+            hole = self._choose(size, parts)
+            room, group = self._sorted.pop(hole)
+            count = min(room, size)
+            if room > count:
+                insort(self._sorted, (room - count, group))
+            taken.append((group, count))
+            size, parts = size - count, parts - 1
+        return taken
+
+    def place_in_fewest(self, size: int) -> list[Place]:
+        """The same with as many groups as it takes."""
+        parts = 1
+        while not (taken := self.place(size, parts)):
+            parts += 1
+        return taken
+
+    def _choose(self, size: int, parts: int) -> int:
+        """An exact fit; else the smallest hole if the rest still fits; else the tightest that holds all."""
+        best = bisect_left(self._sorted, (size, -1))
+        if best < len(self._sorted) and self._sorted[best][0] == size:
+            return best
+        smallest = self._sorted[0][0]
+        if parts > 1 and smallest < size and size - smallest <= self._largest(parts - 1, skip=1):
+            return 0
+        return min(best, len(self._sorted) - 1)
+
+    def _largest(self, parts: int, skip: int = 0) -> int:
+        """The room in the `parts` largest holes, leaving out the `skip` smallest."""
+        return sum(room for room, _ in self._sorted[max(skip, len(self._sorted) - parts) :])
+
+
+def hardest_first(problem: Problem, clients: Ints, rng: np.random.Generator, jitter: float = 0.0) -> Ints:
+    """These clients by falling slices per allowed group, equals at random; `jitter` blurs the order."""
+    piece = problem.slices[clients] / problem.limits[clients]
+    blurred = piece * np.exp(jitter * rng.random(len(clients)))
+    return clients[np.lexsort((rng.random(len(clients)), -blurred))]
+
+
+def pack(problem: Problem, clients: Ints) -> tuple[Pieces, int | None]:
+    """Place clients one by one within their limits, and name the first that finds no room."""
+    holes, pieces = Holes.of(problem), Pieces()
+    for client in clients.tolist():
+        places = holes.place(int(problem.slices[client]), int(problem.limits[client]))
+        if not places:
+            return pieces, client
+        pieces.add(client, places)
+    return pieces, None
+
+
+def fill(problem: Problem, pieces: Pieces, rng: np.random.Generator) -> Ints:
+    """The whole assignment: the pieces, and the unrestricted clients' slices at random in what is left."""
+    used = np.bincount(pieces.groups, weights=pieces.counts, minlength=problem.groups).astype(np.int64)
+    group_of = np.empty(problem.total, dtype=np.int64)
+    tied = problem.restricted[problem.client_of]
+    group_of[tied] = pieces.spelled_out()
+    group_of[~tied] = rng.permutation(np.repeat(np.arange(problem.groups), problem.sizes - used))
+    return group_of

@@ -1,0 +1,106 @@
+"""A finished grouping, and the paper's measure of how good it is."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fedsgt.errors import InputError
+from fedsgt.grouping.problem import Floats, Ints, read_embeddings
+
+
+@dataclass(frozen=True, eq=False)
+class Grouping:
+    """Which group each slice is in. Slices are numbered flat: client 0's first, then client 1's, ..."""
+
+    client_of: Ints
+    group_of: Ints
+    groups: int
+    method: str
+    # True when the choice looked at data content: manifests and certificates must then say so.
+    looks_at_data: bool
+
+    def __post_init__(self) -> None:
+        for name in ("client_of", "group_of"):
+            numbers = np.array(getattr(self, name), dtype=np.int64)
+            numbers.setflags(write=False)
+            object.__setattr__(self, name, numbers)
+        self._check()
+
+    def _check(self) -> None:
+        if self.client_of.ndim != 1 or self.client_of.shape != self.group_of.shape or not self.slices:
+            raise InputError(
+                f"grouping: {self.client_of.shape} clients and {self.group_of.shape} groups, "
+                "but one of each is needed per slice"
+            )
+        steps = np.diff(self.client_of, prepend=-1)
+        if self.client_of[0] != 0 or not np.isin(steps, (0, 1)).all():
+            raise InputError("grouping: slices are not numbered client by client from client 0")
+        if self.group_of.min() < 0 or self.group_of.max() >= self.groups:
+            raise InputError(f"grouping: a group is not between 0 and {self.groups - 1}")
+
+    @property
+    def clients(self) -> int:
+        """N."""
+        return int(self.client_of[-1]) + 1
+
+    @property
+    def slices(self) -> int:
+        """M."""
+        return len(self.client_of)
+
+    def members(self, group: int) -> Ints:
+        """The flat numbers of the group's slices, ascending."""
+        return np.flatnonzero(self.group_of == self._known(group, self.groups, "group"))
+
+    def slice_ids(self, group: int) -> list[tuple[int, int]]:
+        """The group's slices as (client, slice within the client)."""
+        flat = self.members(group)
+        clients = self.client_of[flat]
+        inside = flat - np.searchsorted(self.client_of, clients)
+        return list(zip(clients.tolist(), inside.tolist(), strict=True))
+
+    def counts(self) -> Ints:
+        """N x L: how many slices of client i are in group g."""
+        cells = np.bincount(
+            self.client_of * self.groups + self.group_of, minlength=self.clients * self.groups
+        )
+        return cells.reshape(self.clients, self.groups)
+
+    def group_sizes(self) -> Ints:
+        return np.bincount(self.group_of, minlength=self.groups)
+
+    def clients_in(self, group: int) -> Ints:
+        return np.unique(self.client_of[self.members(group)])
+
+    def groups_of(self, client: int) -> Ints:
+        known = self._known(client, self.clients, "client")
+        first, last = np.searchsorted(self.client_of, [known, known + 1])
+        return np.unique(self.group_of[first:last])
+
+    def _known(self, number: int, count: int, what: str) -> int:
+        if not 0 <= number < count:
+            raise InputError(f"{what}: {number} is not between 0 and {count - 1}")
+        return number
+
+
+def objective(grouping: Grouping, embeddings: ArrayLike) -> float:
+    """Eq. 1: the sum over groups of the squared distance between the group's mean and the global mean."""
+    vectors = read_embeddings(embeddings, grouping.slices)
+    if not grouping.group_sizes().all():
+        raise InputError(f"objective: group {grouping.group_sizes().argmin()} has no slice, so no mean")
+    return deviation(grouping.group_of, vectors, grouping.groups)
+
+
+def deviation(group_of: Ints, vectors: Floats, groups: int) -> float:
+    """Eq. 1 on bare arrays."""
+    sums = group_sums(group_of, vectors - vectors.mean(axis=0), groups)
+    sizes = np.bincount(group_of, minlength=groups)
+    return float(((sums / sizes[:, None]) ** 2).sum())
+
+
+def group_sums(group_of: Ints, vectors: Floats, groups: int) -> Floats:
+    """One row per group: the sum of its slices' vectors."""
+    order = np.argsort(group_of, kind="stable")
+    starts = np.searchsorted(group_of[order], np.arange(groups))
+    return np.add.reduceat(vectors[order], starts, axis=0)

@@ -1,0 +1,157 @@
+"""Exchange two slices between groups: what it does to Eq. 1 and to limits, and descent by it."""
+
+from typing import TypeAlias
+
+import numpy as np
+
+from fedsgt.grouping.problem import Floats, Ints, Problem
+from fedsgt.grouping.result import group_sums
+
+Some: TypeAlias = Ints | slice
+
+ALL = slice(None)
+# Up to this many slices all distances are kept; above, they are computed where needed.
+MOST_IN_MATRIX = 3000
+# Pairs looked at in one step; partners sampled for them when the slices are too many; tries before giving up.
+PAIRS_PER_STEP = 1 << 16
+PARTNERS = 1 << 12
+STEPS = 20_000
+PATIENCE = 200
+
+
+class Swaps:
+    """An assignment under exchange, and Eq. 1's terms kept up to date. `sign=-1` seeks far instead of near.
+
+    With centred vectors e, group sums T and sizes n, Eq. 1 is the sum of |T_g|^2 / n_g^2. Exchanging a of g
+    with b of h adds d = e_b - e_a to T_g and takes it from T_h, which changes Eq. 1 by
+    2 d.(T_g/n_g^2 - T_h/n_h^2) + |d|^2 (1/n_g^2 + 1/n_h^2).
+    """
+
+    def __init__(self, problem: Problem, vectors: Floats, group_of: Ints, sign: float = 1.0) -> None:
+        self.problem = problem
+        self.sign = sign
+        self._vectors = vectors - vectors.mean(axis=0)
+        self._squares = (self._vectors**2).sum(axis=1)
+        self._gram = self._vectors @ self._vectors.T if len(vectors) <= MOST_IN_MATRIX else None
+        self._apart = None if self._gram is None else self._distances(self._gram, ALL, ALL)
+        self.load(group_of)
+
+    def load(self, group_of: Ints) -> None:
+        """Take over another assignment."""
+        groups = self.problem.groups
+        self.group_of = group_of.copy()
+        self._weight = self.sign / np.bincount(group_of, minlength=groups) ** 2.0
+        # _pull[a, g] is e_a.T_g / n_g^2.
+        self._pull = self._vectors @ (group_sums(group_of, self._vectors, groups) * self._weight[:, None]).T
+        if self.problem.binding:
+            self._load_limits()
+
+    def value(self) -> float:
+        """Eq. 1 now, with the sign."""
+        return float(self._pull[np.arange(len(self.group_of)), self.group_of].sum())
+
+    def changes(self, rows: Some, columns: Some) -> Floats:
+        """What each exchange of a row's slice with a column's would change in Eq. 1."""
+        mine, theirs = self.group_of[rows], self.group_of[columns]
+        left, right = self._pull[rows], self._pull[columns]
+        linear: Floats = right[:, mine].T + left[:, theirs]
+        linear -= left[np.arange(len(mine)), mine][:, None]
+        linear -= right[np.arange(len(theirs)), theirs]
+        linear *= 2.0
+        linear += self._distance(rows, columns) * (self._weight[mine][:, None] + self._weight[theirs])
+        return linear
+
+    def _distance(self, rows: Some, columns: Some) -> Floats:
+        if self._apart is not None:
+            return self._apart[rows][:, columns]
+        return self._distances(self._vectors[rows] @ self._vectors[columns].T, rows, columns)
+
+    def _distances(self, inner: Floats, rows: Some, columns: Some) -> Floats:
+        apart: Floats = self._squares[rows][:, None] + self._squares[columns] - 2.0 * inner
+        return apart
+
+    def over_after(self, rows: Some, columns: Some) -> Ints:
+        """By how many groups the row's and the column's client would together be over their limits."""
+        mine, theirs = self.group_of[rows], self.group_of[columns]
+        over: Ints = self._over[rows][:, theirs] + self._over[columns][:, mine].T
+        return over
+
+    def over(self) -> Ints:
+        """By how many groups each client is over its limit now."""
+        over: Ints = np.maximum((self._counts > 0).sum(axis=1) - self.problem.limits, 0)
+        return over
+
+    def swap(self, first: int, second: int) -> None:
+        """Exchange the two slices."""
+        mine, theirs = int(self.group_of[first]), int(self.group_of[second])
+        step = self._inner(second) - self._inner(first)
+        self._pull[:, mine] += self._weight[mine] * step
+        self._pull[:, theirs] -= self._weight[theirs] * step
+        self.group_of[first], self.group_of[second] = theirs, mine
+        if self.problem.binding:
+            self._recount(first, mine, theirs)
+            self._recount(second, theirs, mine)
+
+    def _inner(self, one: int) -> Floats:
+        inner: Floats = self._vectors @ self._vectors[one] if self._gram is None else self._gram[one]
+        return inner
+
+    def _load_limits(self) -> None:
+        clients, groups = len(self.problem.slices), self.problem.groups
+        cells = np.bincount(self.problem.client_of * groups + self.group_of, minlength=clients * groups)
+        self._counts = cells.reshape(clients, groups)
+        self._starts = np.cumsum(self.problem.slices) - self.problem.slices
+        # _over[a, g]: by how many groups a's client would be over its limit with a in g.
+        self._over = np.zeros((self.problem.total, groups), dtype=np.int64)
+        for client in np.flatnonzero(self.problem.restricted):
+            self._update_over(client)
+
+    def _recount(self, one: int, origin: int, to: int) -> None:
+        client = self.problem.client_of[one]
+        self._counts[client, origin] -= 1
+        self._counts[client, to] += 1
+        self._update_over(client)
+
+    def _update_over(self, client: np.int64) -> None:
+        if not self.problem.restricted[client]:
+            return
+        own = slice(self._starts[client], self._starts[client] + self.problem.slices[client])
+        counts, mine = self._counts[client], self.group_of[own]
+        spread = (counts > 0).sum() + (counts == 0) - (counts[mine] == 1)[:, None].astype(np.int64)
+        spread[np.arange(len(mine)), mine] = (counts > 0).sum()
+        self._over[own] = np.maximum(spread - self.problem.limits[client], 0)
+
+
+def descend(swaps: Swaps, rng: np.random.Generator) -> None:
+    """Exchange the best pair in sight, until a look at every slice finds none that helps."""
+    slices = len(swaps.group_of)
+    lots = _lots(slices, rng)
+    # A smaller gain is rounding; and with sampled partners, not worth the steps.
+    least = (1e-5 if slices > PARTNERS else 1e-9) * abs(swaps.value())
+    quiet = 0
+    for step in range(STEPS):
+        partners = ALL if slices <= PARTNERS else rng.integers(slices, size=PARTNERS)
+        quiet = 0 if _improve(swaps, lots[step % len(lots)], partners, least) else quiet + 1
+        if quiet == min(len(lots), PATIENCE):
+            return
+
+
+def _lots(slices: int, rng: np.random.Generator) -> list[Some]:
+    """All slices at once if the pairs are few, else in random lots."""
+    lots = -(-slices * min(slices, PARTNERS) // PAIRS_PER_STEP)
+    return [ALL] if lots == 1 else list(np.array_split(rng.permutation(slices), lots))
+
+
+def _improve(swaps: Swaps, rows: Some, columns: Some, least: float) -> bool:
+    changes = swaps.changes(rows, columns)
+    if swaps.problem.binding:
+        changes[swaps.over_after(rows, columns) > 0] = np.inf
+    row, column = divmod(int(changes.argmin()), changes.shape[1])
+    if changes[row, column] >= -least:
+        return False
+    swaps.swap(_number(rows, row), _number(columns, column))
+    return True
+
+
+def _number(some: Some, place: int) -> int:
+    return place if isinstance(some, slice) else int(some[place])

@@ -1,0 +1,19 @@
+"""Groups to a forest of modules, with exact scores: what to train, what it costs, what it survives."""
+
+from fedsgt.plans.cyclic import rotations
+from fedsgt.plans.estimate import Estimate
+from fedsgt.plans.kinds import KINDS, make
+from fedsgt.plans.plan import Node, Plan, check_prior
+from fedsgt.plans.selection import STRATEGIES, select
+
+__all__ = [
+    "KINDS",
+    "STRATEGIES",
+    "Estimate",
+    "Node",
+    "Plan",
+    "check_prior",
+    "make",
+    "rotations",
+    "select",
+]

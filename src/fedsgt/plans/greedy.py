@@ -1,0 +1,73 @@
+"""Sequences added one by one, each the best that can be added."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsgt.errors import InputError
+from fedsgt.plans.plan import Path, Plan
+from fedsgt.plans.subsets import LARGEST_EXACT, mask_of, sizes, spread_maximum, superset_sums
+from fedsgt.plans.weights import unhit_weights
+
+
+def greedy(
+    groups: int,
+    budget: int | None = None,
+    prior: NDArray[np.float64] | None = None,
+    passes: float | None = None,
+) -> Plan:
+    """Add the order with the largest exact gain in mean live groups, until the budget is spent.
+
+    The gain of an order is the sum of what each of its prefixes adds, so the best order is a longest path
+    through the subsets.
+    """
+    if groups > LARGEST_EXACT:
+        raise InputError(f"groups: greedy plans are searched up to {LARGEST_EXACT} groups; asked for {groups}")
+    limit = budget if budget is not None else (groups if passes is None else 4 * groups)
+    weights = unhit_weights(groups, prior)
+    live = np.zeros(1 << groups, dtype=np.int8)
+    paths: list[Path] = []
+    while len(paths) < limit:
+        path = _best_order(_gains(live, weights))
+        longer = Plan.of("greedy", groups, [*paths, path])
+        if path in paths or (passes is not None and longer.passes > passes + 1e-9):
+            break
+        paths.append(path)
+        for depth in range(1, groups + 1):
+            live[mask_of(path[:depth])] = depth
+        spread_maximum(live)
+    return Plan.of("greedy", groups, paths)
+
+
+def _gains(live: NDArray[np.int8], weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    """What training each set would add: the weight of the unhit sets that hold it and now serve less."""
+    groups = live.size.bit_length() - 1
+    size = sizes(groups)
+    gains = np.zeros(live.size)
+    for depth in range(1, groups + 1):
+        served_less = np.where(live < depth, weights, 0.0)
+        superset_sums(served_less)
+        own = size == depth
+        gains[own] = served_less[own]
+    return gains
+
+
+def _best_order(gains: NDArray[np.float64]) -> Path:
+    """The longest path from the empty to the full set; the lowest group on a tie."""
+    groups = gains.size.bit_length() - 1
+    layers = np.argsort(sizes(groups), kind="stable")
+    bounds = np.cumsum(np.bincount(sizes(groups), minlength=groups + 1))
+    best = np.zeros(gains.size)
+    last = np.zeros(gains.size, dtype=np.int8)
+    for depth in range(1, groups + 1):
+        masks = layers[bounds[depth - 1] : bounds[depth]]
+        before = np.stack([np.where(masks >> g & 1, best[masks & ~(1 << g)], -np.inf) for g in range(groups)])
+        last[masks] = before.argmax(axis=0)
+        best[masks] = before.max(axis=0) + gains[masks]
+    order: list[int] = []
+    mask = gains.size - 1
+    while mask:
+        order.append(int(last[mask]))
+        mask &= ~(1 << order[-1])
+    return tuple(reversed(order))

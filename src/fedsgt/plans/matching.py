@@ -1,0 +1,49 @@
+"""S3T's selector for known deletion priors: one sequence a head, grown by matching."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import linear_sum_assignment
+
+from fedsgt.errors import InputError
+from fedsgt.plans.plan import Path, Plan
+from fedsgt.plans.weights import horizon
+
+
+def matching(groups: int, budget: int | None = None, prior: NDArray[np.float64] | None = None) -> Plan:
+    """Grow L sequences, one from each group, by one group each at a time; keep the `budget` best.
+
+    A step is a maximum-weight matching of sequences to next groups; a pair weighs the new prefix's length
+    times the chance that it is alive, averaged over the requests to come. A matching always exists: after n
+    steps each group stands in exactly n sequences, so each has equally many left to choose from.
+    """
+    budget = groups if budget is None else budget
+    if budget > groups:
+        raise InputError(f"budget: matching gives at most {groups} sequences, one a group; asked for {budget}")
+    chances = np.full(groups, 1 / groups) if prior is None else prior
+    paths: list[Path] = [(group,) for group in range(groups)]
+    for _ in range(groups - 1):
+        rows, columns = linear_sum_assignment(_step_weights(paths, chances), maximize=True)
+        paths = [(*paths[row], int(column)) for row, column in zip(rows, columns, strict=True)]
+    best = sorted(range(groups), key=lambda index: -_value(paths[index], chances))[:budget]
+    return Plan.of("matching", groups, [paths[index] for index in best])
+
+
+def _step_weights(paths: list[Path], chances: NDArray[np.float64]) -> NDArray[np.float64]:
+    weights = np.empty((len(paths), len(chances)))
+    for row, path in enumerate(paths):
+        used = list(path)
+        weights[row] = (len(path) + 1) * _alive(chances[used].sum() + chances, len(chances))
+        weights[row, used] = -np.inf
+    return weights
+
+
+def _value(path: Path, chances: NDArray[np.float64]) -> float:
+    """Expected live groups of this sequence alone, averaged over the requests to come."""
+    return float(_alive(np.cumsum(chances[list(path)]), len(chances)).sum())
+
+
+def _alive(hit: NDArray[np.float64], groups: int) -> NDArray[np.float64]:
+    """The chance to miss sets of these probabilities, averaged over the requests to come."""
+    return np.mean([np.maximum(1 - hit, 0) ** count for count in horizon(groups)], axis=0)

@@ -1,0 +1,167 @@
+"""A plan: which modules to train, as a forest, with its costs and its exact scores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import overload
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fedsgt.errors import InputError
+from fedsgt.plans import scores
+from fedsgt.plans.estimate import Estimate
+from fedsgt.plans.subsets import mask_of
+
+Path = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Node:
+    """One module: it trains `group` on top of its parent's prefix (`parent` is -1 for a root)."""
+
+    group: int
+    parent: int
+    prefix: Path
+
+    @property
+    def depth(self) -> int:
+        return len(self.prefix)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Groups 0..L-1, the sequences to train, and the forest in which equal prefixes are one module."""
+
+    kind: str
+    groups: int
+    sequences: tuple[Path, ...]
+    nodes: tuple[Node, ...] = field(repr=False, compare=False)
+
+    @classmethod
+    def of(cls, kind: str, groups: int, sequences: Iterable[Iterable[int]]) -> Plan:
+        """The plan of these sequences; nodes stand parents first, in the order they are first needed."""
+        paths = tuple(tuple(sequence) for sequence in sequences)
+        _check(groups, paths)
+        index: dict[Path, int] = {}
+        nodes: list[Node] = []
+        for path in paths:
+            for depth in range(1, len(path) + 1):
+                prefix = path[:depth]
+                if prefix not in index:
+                    index[prefix] = len(nodes)
+                    nodes.append(Node(path[depth - 1], index.get(prefix[:-1], -1), prefix))
+        return cls(kind, groups, paths, tuple(nodes))
+
+    @property
+    def modules(self) -> int:
+        """How many modules are trained."""
+        return len(self.nodes)
+
+    @property
+    def passes(self) -> float:
+        """Training cost in passes over the data: a module at depth d trains on d of the L groups."""
+        return sum(node.depth for node in self.nodes) / self.groups
+
+    @property
+    def roots(self) -> tuple[int, ...]:
+        """The groups that some sequence starts with; when all of them are hit, nothing is left."""
+        return tuple(sorted({path[0] for path in self.sequences}))
+
+    @cached_property
+    def sets(self) -> dict[int, int]:
+        """Each trained set of groups, as a bit mask, with its size."""
+        return {mask_of(node.prefix): node.depth for node in self.nodes}
+
+    @overload
+    def expected_live(self, requests: int, prior: ArrayLike | None = None) -> Estimate: ...
+    @overload
+    def expected_live(self, requests: Sequence[int], prior: ArrayLike | None = None) -> list[Estimate]: ...
+    def expected_live(
+        self, requests: int | Sequence[int], prior: ArrayLike | None = None
+    ) -> Estimate | list[Estimate]:
+        """E[groups behind the longest live prefix] after so many independent requests (LongSeq).
+
+        `prior` is the chance of each group to be hit by a request (uniform by default). Exact up to 20 groups;
+        beyond that a Monte Carlo estimate, whose `stderr` is not zero.
+        """
+        return _each(requests, lambda counts: scores.expected_live(self, counts, self._prior(prior)))
+
+    @overload
+    def survival(self, requests: int, prior: ArrayLike | None = None) -> Estimate: ...
+    @overload
+    def survival(self, requests: Sequence[int], prior: ArrayLike | None = None) -> list[Estimate]: ...
+    def survival(
+        self, requests: int | Sequence[int], prior: ArrayLike | None = None
+    ) -> Estimate | list[Estimate]:
+        """P(at least one live module) after so many independent requests."""
+        return _each(requests, lambda counts: scores.survival(self, counts, self._prior(prior)))
+
+    def deletion_rate(self, prior: ArrayLike | None = None) -> float:
+        """Expected number of requests up to and with the one that exhausts the plan (infinite if none can)."""
+        return scores.deletion_rate(self, self._prior(prior))
+
+    def takes_part(self, counts: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Which client trains which module: those with a slice in any group of its prefix.
+
+        `counts` says how many slices each client (row) has in each group (column).
+        """
+        if counts.ndim != 2 or counts.shape[1] != self.groups:
+            raise InputError(f"counts: shape {counts.shape}; the plan needs clients x {self.groups} groups")
+        member = counts > 0
+        part = np.zeros((counts.shape[0], len(self.nodes)), dtype=np.bool_)
+        for index, node in enumerate(self.nodes):
+            part[:, index] = member[:, node.group]
+            if node.parent >= 0:
+                part[:, index] |= part[:, node.parent]
+        return part
+
+    def client_rounds(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Rounds that each client takes part in, at one round a module."""
+        return self.takes_part(counts).sum(axis=1)
+
+    def client_downloads(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Frozen modules that each client must fetch, each once: the ancestors of what it trains."""
+        needed = self.takes_part(counts)
+        fetched = np.zeros_like(needed)
+        for index in range(len(self.nodes) - 1, -1, -1):  # children stand after their parents
+            parent = self.nodes[index].parent
+            if parent >= 0:
+                fetched[:, parent] |= needed[:, index] | fetched[:, index]
+        return fetched.sum(axis=1)
+
+    def _prior(self, prior: ArrayLike | None) -> NDArray[np.float64] | None:
+        return None if prior is None else check_prior(prior, self.groups)
+
+
+def _each(
+    requests: int | Sequence[int], score: scores.Curve
+) -> Estimate | list[Estimate]:
+    counts = [requests] if isinstance(requests, (int, np.integer)) else list(requests)
+    for count in counts:
+        if count < 0:
+            raise InputError(f"requests: {count} is negative")
+    values = score(counts)
+    return values[0] if isinstance(requests, (int, np.integer)) else values
+
+
+def check_prior(prior: ArrayLike, length: int, what: str = "group") -> NDArray[np.float64]:
+    """The prior as an array, or an error that says why it is none."""
+    array = np.asarray(prior, dtype=np.float64)
+    if array.shape != (length,):
+        raise InputError(f"prior: {array.size} values for {length} {what}s; give one for each {what}")
+    if not np.isfinite(array).all() or (array < 0).any():
+        raise InputError(f"prior: {array.tolist()} holds a value that is negative or not a number")
+    if abs(array.sum() - 1) > 1e-6:
+        raise InputError(f"prior: the values sum to {array.sum():.6g}; they must sum to 1")
+    return array / array.sum()
+
+
+def _check(groups: int, paths: tuple[Path, ...]) -> None:
+    if not paths:
+        raise InputError("plan: no sequence; at least one is needed")
+    for path in paths:
+        if not path or len(set(path)) != len(path) or not all(0 <= group < groups for group in path):
+            raise InputError(f"plan: sequence {list(path)} is not an order of distinct groups 0..{groups - 1}")

@@ -1,0 +1,140 @@
+"""Exact scores of a plan under a stream of independent requests.
+
+Let f(A) be the groups behind the longest prefix within A, the groups not hit. Written as f(A) = sum of c(B)
+over B within A, its expectation needs only P(nothing in B was hit), which is a power for independent requests:
+E[f] = sum of c(B) P(B unhit). The same coefficients serve every prior and every kind of stream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from math import comb
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.integrate import quad
+
+from fedsgt.plans.estimate import Estimate
+from fedsgt.plans.montecarlo import independent_hits, simulate
+from fedsgt.plans.subsets import LARGEST_EXACT, mobius, sizes, spread_maximum, subset_sums
+
+if TYPE_CHECKING:
+    from fedsgt.plans.plan import Plan
+
+Curve = Callable[[list[int]], list[Estimate]]
+Prior = NDArray[np.float64] | None
+
+
+def live_table(plan: Plan) -> NDArray[np.int8]:
+    """For each set of unhit groups, how many groups stand behind the longest prefix within it."""
+    table = np.zeros(1 << plan.groups, dtype=np.int8)
+    for mask, size in plan.sets.items():
+        table[mask] = size
+    spread_maximum(table)
+    return table
+
+
+@dataclass(frozen=True)
+class Expansion:
+    """The coefficients c(B) of a plan's live groups and of its being alive at all, where they are not zero."""
+
+    masks: NDArray[np.int64]
+    live: NDArray[np.int64]
+    alive: NDArray[np.int64]
+
+
+@lru_cache(maxsize=32)
+def expansion(plan: Plan) -> Expansion:
+    """Expand a plan of at most 20 groups over the subsets; costs O(L 2^L) once."""
+    live = live_table(plan).astype(np.int64)
+    alive = (live > 0).astype(np.int64)
+    mobius(live)
+    mobius(alive)
+    masks = np.flatnonzero((live != 0) | (alive != 0))
+    return Expansion(masks, live[masks], alive[masks])
+
+
+@lru_cache(maxsize=128)
+def _live_by_size(plan: Plan) -> tuple[int, ...]:
+    """The sum of c(B) over the subsets of each size: all that a uniform prior needs."""
+    terms = expansion(plan)
+    totals = np.zeros(plan.groups + 1, dtype=np.int64)
+    np.add.at(totals, sizes(plan.groups)[terms.masks], terms.live)
+    return tuple(int(total) for total in totals)
+
+
+def expected_live(plan: Plan, requests: list[int], prior: Prior) -> list[Estimate]:
+    """E[f] after each number of requests."""
+    if plan.groups > LARGEST_EXACT:
+        return _simulated(plan, requests, prior)[0]
+    if prior is None:
+        return [Estimate(float(uniform_live(plan, count))) for count in requests]
+    terms = expansion(plan)
+    unhit = 1 - subset_sums(prior)[terms.masks]
+    return [Estimate(float(terms.live @ _powers(unhit, count))) for count in requests]
+
+
+def uniform_live(plan: Plan, requests: int) -> Fraction:
+    """E[f] under uniform requests, as an exact rational."""
+    groups, totals = plan.groups, _live_by_size(plan)
+    scaled = sum(total * (groups - size) ** requests for size, total in enumerate(totals))
+    return Fraction(scaled, groups**requests)
+
+
+def survival(plan: Plan, requests: list[int], prior: Prior) -> list[Estimate]:
+    """P(some root unhit) by inclusion and exclusion over the roots."""
+    if prior is None:
+        return [Estimate(float(_uniform_survival(plan.groups, len(plan.roots), count))) for count in requests]
+    if len(plan.roots) > LARGEST_EXACT:
+        return _simulated(plan, requests, prior)[1]
+    unhit, signs = _roots_expanded(plan, prior)
+    chances = np.clip([signs @ _powers(unhit, count) for count in requests], 0, 1)  # rounding may step out
+    return [Estimate(float(chance)) for chance in chances]
+
+
+def _simulated(plan: Plan, requests: list[int], prior: Prior) -> tuple[list[Estimate], list[Estimate]]:
+    draw = independent_hits(plan.groups, max(requests, default=0), prior)
+    return simulate(plan, requests, draw)
+
+
+def deletion_rate(plan: Plan, prior: Prior) -> float:
+    """The expected request at which the last root is hit."""
+    heads = len(plan.roots)
+    if prior is None:
+        return float(sum(Fraction(plan.groups, head) for head in range(1, heads + 1)))
+    chances = prior[list(plan.roots)]
+    if (chances == 0).any():
+        return float("inf")
+    if heads > LARGEST_EXACT:
+        return _last_arrival(chances)
+    unhit, signs = _roots_expanded(plan, prior)
+    return float((signs / (1 - unhit)).sum())
+
+
+def _uniform_survival(groups: int, heads: int, requests: int) -> Fraction:
+    terms = ((-1) ** (j + 1) * comb(heads, j) * (groups - j) ** requests for j in range(1, heads + 1))
+    return Fraction(sum(terms), groups**requests)
+
+
+def _roots_expanded(plan: Plan, prior: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """For each nonempty set of roots: the chance that a request misses it, and its sign."""
+    roots = list(plan.roots)
+    unhit = 1 - subset_sums(prior[roots])[1:]
+    signs = np.where(sizes(len(roots))[1:] % 2 == 1, 1.0, -1.0)
+    return unhit, signs
+
+
+def _powers(unhit: NDArray[np.float64], count: int) -> NDArray[np.float64]:
+    # A set that holds every possible request has a chance of 0, which rounding may turn negative.
+    return np.maximum(unhit, 0.0) ** count
+
+
+def _last_arrival(chances: NDArray[np.float64]) -> float:
+    """E[max of independent exponentials], which equals the discrete stream's expectation; 2^heads is avoided."""
+    scale = 1 / chances.min()
+    value, _ = quad(lambda t: -np.expm1(np.log1p(-np.exp(-chances * t * scale)).sum()), 0, np.inf, limit=500)
+    return float(value * scale)

@@ -1,0 +1,64 @@
+"""The pure part of serving: which sequences answer, with which live prefix and which weight (SPEC, definition 6)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+
+from fedsgt.errors import InputError
+from fedsgt.plans.plan import Path
+
+Choice = tuple[int, Path, float]
+
+
+def select(strategy: str, sequences: Iterable[Sequence[int]], deleted: Collection[int]) -> list[Choice]:
+    """(index, live prefix, weight) of the sequences that serve; weights sum to 1, and none is left if exhausted.
+
+    `all` (AllSeq) takes every sequence with a live module, `min` (MinSeq) those whose live groups are not
+    contained in another's, both weighted by the number of live modules; `long` (LongSeq) takes the longest.
+    """
+    if strategy not in STRATEGIES:
+        raise InputError(f"strategy: {strategy!r} is unknown; one of {', '.join(STRATEGIES)}")
+    alive = _distinct((index, live_prefix(path, deleted)) for index, path in enumerate(sequences))
+    chosen = STRATEGIES[strategy](alive)
+    total = sum(len(prefix) for _, prefix in chosen)
+    return [(index, prefix, len(prefix) / total) for index, prefix in chosen]
+
+
+def live_prefix(path: Sequence[int], deleted: Collection[int]) -> Path:
+    """What stands before the first deleted group."""
+    for depth, group in enumerate(path):
+        if group in deleted:
+            return tuple(path[:depth])
+    return tuple(path)
+
+
+Alive = list[tuple[int, Path]]
+
+
+def _distinct(prefixes: Iterable[tuple[int, Path]]) -> Alive:
+    """Equal live prefixes are one module: it counts once, under the lowest index."""
+    seen: dict[Path, int] = {}
+    for index, prefix in prefixes:
+        if prefix:
+            seen.setdefault(prefix, index)
+    return [(index, prefix) for prefix, index in seen.items()]
+
+
+def _uncontained(alive: Alive) -> Alive:
+    held = [frozenset(prefix) for _, prefix in alive]
+    return [
+        alive[one]
+        for one in range(len(alive))
+        if not any(held[one] < other or (held[one] == other and at < one) for at, other in enumerate(held))
+    ]
+
+
+def _longest(alive: Alive) -> Alive:
+    return [max(alive, key=lambda choice: len(choice[1]))] if alive else []
+
+
+STRATEGIES: dict[str, Callable[[Alive], Alive]] = {
+    "all": lambda alive: alive,
+    "min": _uncontained,
+    "long": _longest,
+}

@@ -1,0 +1,153 @@
+"""Plans in which every set of groups is trained at most once, found by annealing over families of sets.
+
+A family holds sets of each size, each on top of a smaller one of the family. Because of that, the groups behind
+the longest live prefix are the number of sizes of which some set is unhit, so each size adds its own part to
+the expected live groups, and a change at one size is scored by that size alone.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsgt.errors import InputError
+from fedsgt.plans.coverage import Coverage, make_coverage, requests_watched
+from fedsgt.plans.family import Family, chain_family, plan_of, rotation_family
+from fedsgt.plans.plan import Plan
+from fedsgt.plans.cyclic import rotations
+from fedsgt.plans.weights import horizon
+
+LARGEST_SEARCHED = 16
+ROUNDING = 1e-10  # of that scale; what passes for a tie here is judged exactly before it is kept
+Goal = Callable[[NDArray[np.float64], float], tuple[float, float]]  # what to lower, and how far out of bounds
+
+
+def tree(
+    groups: int,
+    budget: int | None = None,
+    prior: NDArray[np.float64] | None = None,
+    passes: float | None = None,
+    seed: int = 0,
+    effort: float = 1.0,
+) -> Plan:
+    """The cheapest tree with expected live groups nowhere below those of `budget` rotations (L by default).
+
+    With `passes`, the tree with the most live groups over the coming requests at no more than that cost; with
+    both, still nowhere below the rotations. `effort` scales the length of the search. Above 16 groups nothing is searched: the arcs that the rotations
+    train, the full set once.
+    """
+    floor = rotations(groups, min(budget or groups, groups))
+    arcs = rotation_family(groups, floor.roots)
+    if groups > LARGEST_SEARCHED or groups < 3:
+        return _shortened(plan_of(arcs), passes)
+    search = _Search(make_coverage(groups, prior), floor, prior, seed, effort)
+    if passes is None:
+        return plan_of(search.cheapest(arcs))
+    if budget is None:
+        return plan_of(search.best_within(chain_family(groups, passes), passes, above_floor=False))
+    cheapest = search.cheapest(arcs)
+    if cheapest.passes > passes:
+        raise InputError(f"passes: {passes:g} is too little to equal {budget} rotations; {cheapest.passes:g} will do")
+    return plan_of(search.best_within(cheapest, passes, above_floor=True))
+
+
+def _shortened(plan: Plan, passes: float | None) -> Plan:
+    """As many of its sequences, longest first, as the cost allows."""
+    while passes is not None and plan.passes > passes + 1e-9:
+        plan = Plan.of(plan.kind, plan.groups, plan.sequences[:-1])
+    return plan
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Temperatures and the price of being out of bounds, in passes, from the first move to the last."""
+
+    hot: float
+    cold: float
+    lenient: float
+    strict: float
+
+    def at(self, done: float) -> tuple[float, float]:
+        return self.hot * (self.cold / self.hot) ** done, self.lenient * (self.strict / self.lenient) ** done
+
+
+TO_CHEAPEST = Schedule(hot=0.3, cold=0.01, lenient=20, strict=500)
+TO_BEST = Schedule(hot=0.1, cold=0.003, lenient=5, strict=500)
+
+
+class _Search:
+    """Simulated annealing with a fixed number of moves, so that a seed always gives the same plan."""
+
+    def __init__(
+        self, coverage: Coverage, floor: Plan, prior: NDArray[np.float64] | None, seed: int, effort: float
+    ) -> None:
+        self.coverage, self.rotations, self.prior, self.seed = coverage, floor, prior, seed
+        self.requests = coverage.requests
+        self.floor = np.array(floor.expected_live(self.requests, prior))
+        roots_only = np.array(floor.survival(self.requests, prior))
+        # What rotations offer beyond single groups is the scale on which falling short is judged.
+        self.scale = np.maximum(self.floor - roots_only, 1e-300)
+        self.moves = max(1, int(coverage.affordable_moves * effort))
+
+    def cheapest(self, start: Family) -> Family:
+        def goal(curve: NDArray[np.float64], passes: float) -> tuple[float, float]:
+            return passes, self._shortfall(curve)
+
+        return self._anneal(start, goal, self._above_floor, TO_CHEAPEST)
+
+    def best_within(self, start: Family, passes: float, above_floor: bool) -> Family:
+        mean = [index for index, count in enumerate(self.requests) if count in horizon(start.groups)]
+        unit = passes / max(float(self.floor[mean].mean()), 1e-9)  # live groups in the currency of passes
+
+        def goal(curve: NDArray[np.float64], cost: float) -> tuple[float, float]:
+            short = self._shortfall(curve) if above_floor else 0.0
+            return -unit * float(curve[mean].mean()), short + max(0.0, cost - passes)
+
+        confirm = self._above_floor if above_floor else lambda family: True
+        return self._anneal(start, goal, confirm, TO_BEST)
+
+    def _shortfall(self, curve: NDArray[np.float64]) -> float:
+        below = (self.floor - curve) / self.scale
+        return float(below[below > ROUNDING].sum())
+
+    def _above_floor(self, family: Family) -> bool:
+        """Nowhere below the rotations by the plan's own exact score."""
+        watched = requests_watched(family.groups)
+        ours = np.array(plan_of(family).expected_live(watched, self.prior))
+        theirs = np.array(self.rotations.expected_live(watched, self.prior))
+        rounding = 0.0 if self.prior is None else 1e-12
+        return bool((ours >= theirs - rounding).all())
+
+    def _anneal(
+        self, start: Family, goal: Goal, confirm: Callable[[Family], bool], schedule: Schedule
+    ) -> Family:
+        """The best family met that is within bounds and confirmed; `start` if there is none better."""
+        rng = random.Random(self.seed)
+        family, best = start.copy(), start.copy()
+        measures = [self.coverage.measure(level) for level in family.levels]
+        total = sum(measures[1:], self.coverage.nothing)
+        value, outside = goal(self.coverage.curve(total), family.passes)
+        best_value = value if outside == 0 else math.inf
+        for move in range(self.moves):
+            changes = family.propose(rng)
+            if not changes:
+                continue
+            measured = {size: self.coverage.measure(level) for size, level in changes.items()}
+            changed = total + sum(measure - measures[size] for size, measure in measured.items())
+            curve = self.coverage.curve(changed)
+            new_value, new_outside = goal(curve, family.passes_with(changes))
+            heat, price = schedule.at(move / self.moves)
+            rise = new_value - value + price * (new_outside - outside)
+            if rise <= 0 or rng.random() < math.exp(-rise / heat):
+                family.replace(changes)
+                for size, measure in measured.items():
+                    measures[size] = measure
+                total, value, outside = changed, new_value, new_outside
+                if outside == 0 and value < best_value - 1e-9 and confirm(family):
+                    best, best_value = family.copy(), value
+        return best

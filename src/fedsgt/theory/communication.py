@@ -1,0 +1,94 @@
+"""What training costs: rounds that a client takes part in, and passes over the data."""
+
+from collections.abc import Iterable
+from fractions import Fraction
+from math import comb
+
+from fedsgt.theory.numbers import check_slices, check_whole, distinct_groups, sizes_of_chosen
+
+
+def groups_joined_independent(groups: int, slices: int, joined: int) -> Fraction:
+    """Pr(K = joined) when each of a client's slices picks its group independently.
+
+    Eq. (K-dist-app), appendix 'Detailed Communication Cost Derivation': C(L,k) k! S(S,k) / L^S. The
+    paper's own grouping is balanced, so its slices are not independent: see `groups_joined_balanced`.
+    """
+    groups = check_whole("groups", groups, 1)
+    slices = check_whole("slices", slices, 1)
+    joined = check_whole("joined", joined, 0, groups)
+    return distinct_groups(groups, slices, joined)
+
+
+def groups_joined_balanced(clients: int, slices: int, groups: int, joined: int) -> Fraction:
+    """Pr(K = joined) when all clients' slices are dealt to groups of equal size at random.
+
+    Corrects Eq. (K-dist-app): with M = N*S slices and q = M/L it is
+    C(L,k) sum_j (-1)^j C(k,j) C((k-j)q, S) / C(M,S). Here in the equal form
+    sum_j (-1)^(k-j) C(L-j, k-j) (S-subsets of slices within j groups, over all choices of the j), which
+    holds also for groups of floor and ceil size.
+    """
+    clients, slices, groups = check_slices(clients, slices, groups)
+    joined = check_whole("joined", joined, 0, groups)
+    ways = sum(
+        (-1) ** (joined - among) * comb(groups - among, joined - among) * comb(size, slices) * count
+        for among in range(joined + 1)
+        for size, count in sizes_of_chosen(clients * slices, groups, among)
+    )
+    return Fraction(ways, comb(clients * slices, slices))
+
+
+def client_rounds_independent(groups: int, slices: int, budget: int | None = None) -> Fraction:
+    """B (L+1) sum_k Pr(K=k) k/(k+1): the rounds a client joins, on average, if slices were independent.
+
+    Eq. (main-comm), section 'Communication Overhead', for any budget; `budget` None is the paper's B = L.
+    """
+    groups = check_whole("groups", groups, 1)
+    slices = check_whole("slices", slices, 1)
+    law = (groups_joined_independent(groups, slices, joined) for joined in range(min(groups, slices) + 1))
+    return _client_rounds(groups, budget, law)
+
+
+def client_rounds_balanced(clients: int, slices: int, groups: int, budget: int | None = None) -> Fraction:
+    """B (L+1) sum_k Pr(K=k) k/(k+1): the rounds a client joins, on average, under balanced grouping.
+
+    Corrects Eq. (main-comm) by the law of `groups_joined_balanced`; `budget` None is B = L.
+    """
+    clients, slices, groups = check_slices(clients, slices, groups)
+    law = (groups_joined_balanced(clients, slices, groups, k) for k in range(min(groups, slices) + 1))
+    return _client_rounds(groups, budget, law)
+
+
+def _client_rounds(groups: int, budget: int | None, law: Iterable[Fraction]) -> Fraction:
+    """Eq. (cost-K-app), averaged over the law of K: from the first of its k groups on, a client is in."""
+    sequences = groups if budget is None else check_whole("budget", budget, 1)
+    share = sum((chance * Fraction(k, k + 1) for k, chance in enumerate(law)), Fraction(0))
+    return sequences * (groups + 1) * share
+
+
+def passes(groups: int, budget: int) -> Fraction:
+    """B (L+1)/2: passes over all data, per local epoch, that training B sequences takes.
+
+    Section 'Training Complexity', C_train without E, |D| and P; phase i passes over i of the L groups.
+    """
+    groups = check_whole("groups", groups, 1)
+    return Fraction(check_whole("budget", budget, 1) * (groups + 1), 2)
+
+
+def matched_budget(rounds: int, groups: int) -> Fraction:
+    """2 T L / (L+1): the budget that costs as much as FedAvg's T rounds on L modules.
+
+    The boxed formula of section 'Training Complexity'. At T = L = 10 the paper's text says about 36; its
+    own formula gives 18.18.
+    """
+    groups = check_whole("groups", groups, 1)
+    return Fraction(2 * check_whole("rounds", rounds, 1) * groups, groups + 1)
+
+
+def matched_budget_passes(rounds: int, groups: int) -> Fraction:
+    """2 T / (L+1): the budget at which FedSGT's passes over the data, B (L+1)/2, equal FedAvg's T.
+
+    Corrects the boxed formula of section 'Training Complexity', which charges FedAvg L times for each
+    pass. At T = L = 10 it is 20/11, and B = L = 10 costs 55 passes against 10.
+    """
+    groups = check_whole("groups", groups, 1)
+    return Fraction(2 * check_whole("rounds", rounds, 1), groups + 1)

@@ -1,0 +1,135 @@
+"""A search over groups, sequences, slices, plans and groupings for the setting that serves a stream best."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from fedsgt.errors import InputError
+from fedsgt.plans import Plan, make
+from fedsgt.plans.trees import tree
+from fedsgt.theory.planner import Forecast, forecast
+from fedsgt.theory.stream import Counts, Stream
+
+GROUPS = (3, 4, 5, 6, 8, 10, 12, 16)
+SLICES = (1, 2, 3, 5, 10)
+SCREENING = 0.1  # of the usual search, for all candidates but the one chosen
+METHODS = ("random", "affinity")  # the others need embeddings of the data
+
+GroupSlices = Callable[[str, int, int], Counts]  # method, slices a client, groups -> clients x groups
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A setting with its forecast."""
+
+    method: str
+    slices: int
+    kind: str
+    passes: float | None  # the limit the plan was made with, if any
+    forecast: Forecast
+
+    @property
+    def survival(self) -> float:
+        return float(self.forecast.curves.alive[-1])
+
+    @property
+    def label(self) -> str:
+        plan = self.forecast.plan
+        return (
+            f"L={plan.groups} groups, B={len(plan.sequences)} sequences, S={self.slices} slices a client,"
+            f" {self.kind} plan, {self.method} grouping"
+        )
+
+
+@dataclass(frozen=True)
+class Recommendation:
+    best: Candidate
+    given: Forecast
+    target: float
+    max_passes: float
+    searched: int
+
+    @property
+    def meets_target(self) -> bool:
+        return self.best.survival >= self.target
+
+    def reason(self) -> str:
+        """Why, in two sentences."""
+        best, requests = self.best, self.given.stream.requests
+        served = f"it is alive after {requests} requests with probability {best.survival:.2f}"
+        kept = f"keeps {best.forecast.mean_live_share:.0%} of the data live on average"
+        given = f"{self.given.curves.alive[-1]:.2f} and {self.given.mean_live_share:.0%} for the setting given"
+        first = f"Take {best.label}: {served} and {kept}, against {given}, for {best.forecast.plan.passes:g} passes."
+        return f"{first} {self._trade_off()}"
+
+    def _trade_off(self) -> str:
+        cost = f"of the {self.searched} settings within {self.max_passes:g} passes"
+        if not self.meets_target:
+            return f"None {cost} reaches a survival of {self.target:g}; this one comes closest, so plan to retrain."
+        if self.best.method == "affinity":
+            return (
+                f"It keeps most data live {cost} that survive with at least {self.target:g}; affinity grouping packs"
+                " related clients together, so check accuracy if their data differ in kind."
+            )
+        return (
+            f"It keeps most data live {cost} that survive with at least {self.target:g}; more slices a client would"
+            " spread whole-client requests over more groups, fewer would mix the data less."
+        )
+
+
+def recommend(
+    given: Forecast,
+    clients: int,
+    group: GroupSlices,
+    max_passes: float,
+    target: float = 0.9,
+    progress: Callable[[float], None] = lambda share: None,
+) -> Recommendation:
+    """The setting with most live data over the stream among those that survive it, at no more than this cost."""
+    if not 0 < target < 1:
+        raise InputError(f"target: {target:g} is not a probability between 0 and 1")
+    if max_passes < (GROUPS[0] + 1) / 2:
+        raise InputError(f"max passes: {max_passes:g} is too little; the smallest plan takes {(GROUPS[0] + 1) / 2:g}")
+    found = list(_candidates(given, clients, group, max_passes, progress))
+    enough = [candidate for candidate in found if candidate.survival >= target]
+    if enough:
+        best = max(enough, key=lambda c: (round(c.forecast.mean_live_share, 3), -c.forecast.plan.passes))
+    else:
+        best = max(found, key=lambda c: (round(c.survival, 3), c.forecast.mean_live_share))
+    progress(1.0)
+    return Recommendation(_made_fully(best, given, group), given, target, max_passes, len(found))
+
+
+def _made_fully(best: Candidate, given: Forecast, group: GroupSlices) -> Candidate:
+    """The candidate with its plan as `make` gives it, which is what a run would train."""
+    plan = make(best.kind, best.forecast.plan.groups, passes=best.passes)
+    counts = group(best.method, best.slices, plan.groups)
+    scored = forecast(plan, counts, given.stream, given.module_bytes, given.fedavg_rounds)
+    return replace(best, forecast=scored)
+
+
+def _candidates(
+    given: Forecast, clients: int, group: GroupSlices, max_passes: float, progress: Callable[[float], None]
+) -> Iterator[Candidate]:
+    sizes = [groups for groups in GROUPS if (groups + 1) / 2 <= max_passes]
+    for index, groups in enumerate(sizes):
+        progress(0.9 * sum(size**2 for size in sizes[:index]) / sum(size**2 for size in sizes))
+        plans = list(_plans(groups, max_passes))
+        for slices in SLICES:
+            if groups > clients * slices:
+                continue
+            for method in METHODS:
+                counts = group(method, slices, groups)
+                for kind, limit, plan in plans:
+                    scored = forecast(plan, counts, given.stream, given.module_bytes, given.fedavg_rounds)
+                    yield Candidate(method, slices, kind, limit, scored)
+
+
+def _plans(groups: int, max_passes: float) -> Iterator[tuple[str, float | None, Plan]]:
+    yield "rotations", max_passes, make("rotations", groups, passes=max_passes)
+    yield "greedy", max_passes, make("greedy", groups, passes=max_passes)
+    yield "tree", max_passes, tree(groups, passes=max_passes, effort=SCREENING)
+    cheapest = tree(groups, effort=SCREENING)
+    if cheapest.passes <= max_passes:
+        yield "tree", None, cheapest

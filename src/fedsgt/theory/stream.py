@@ -1,0 +1,133 @@
+"""What a stream of requests does to a plan, when it is known which client's slices are in which group.
+
+A request deletes records of one slice, or it deletes a whole client, which hits every group the client is in.
+A client that has left files nothing more. The paper treats single slices alone and draws groups uniformly.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsgt.errors import InputError
+from fedsgt.plans import Estimate, Plan, check_prior
+from fedsgt.plans.montecarlo import BATCH, simulate
+from fedsgt.plans.scores import Expansion, expansion
+from fedsgt.plans.subsets import LARGEST_EXACT, subset_sums, subset_totals
+
+CELLS = 2_000_000  # trials times clients simulated at once, to bound memory
+
+Counts = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Stream:
+    """So many requests, so many of them whole clients (spread evenly), from clients drawn by the prior."""
+
+    requests: int
+    whole_clients: int = 0
+    prior: tuple[float, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if self.requests < 0:
+            raise InputError(f"requests: {self.requests} is negative")
+        if not 0 <= self.whole_clients <= self.requests:
+            raise InputError(f"client requests: {self.whole_clients} is not among 0..{self.requests} requests")
+
+    def kinds(self) -> list[bool]:
+        """For each request in turn, whether a whole client leaves."""
+        share = [self.whole_clients * count // self.requests for count in range(self.requests + 1)] or [0]
+        return [after > before for before, after in zip(share, share[1:], strict=False)]
+
+
+@dataclass(frozen=True)
+class Curves:
+    """After 0, 1, 2, ... requests: the live groups of the longest prefix, and P(something is live)."""
+
+    live: list[Estimate]
+    alive: list[Estimate]
+
+    @property
+    def rate(self) -> float:
+        """The expected failing request, if the stream surely ends all service."""
+        return float(sum(self.alive))
+
+
+def run_stream(plan: Plan, counts: Counts, stream: Stream) -> Curves:
+    """Exact up to 20 groups, unless whole clients leave under an uneven prior; else Monte Carlo, with its error."""
+    clients = counts.shape[0]
+    prior = None if stream.prior is None else check_prior(stream.prior, clients, "client")
+    if stream.whole_clients > clients:
+        raise InputError(f"client requests: {stream.whole_clients} whole clients of {clients} cannot leave")
+    even = prior is None or bool(np.ptp(prior) == 0)
+    if plan.groups <= LARGEST_EXACT and (even or stream.whole_clients == 0):
+        return _exact(plan, counts, stream, prior)
+    return _simulated(plan, counts, stream, prior)
+
+
+def group_prior(counts: Counts, prior: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
+    """The chance that a request for one slice hits each group: a client by the prior, then one of its slices."""
+    shares = counts / counts.sum(axis=1, keepdims=True)
+    weights = np.full(len(counts), 1 / len(counts)) if prior is None else prior
+    return weights @ shares
+
+
+def _exact(plan: Plan, counts: Counts, stream: Stream, prior: NDArray[np.float64] | None) -> Curves:
+    """P(B unhit) request by request for every B that the plan's expansion needs."""
+    clients, terms = counts.shape[0], expansion(plan)
+    hit = subset_sums(group_prior(counts, prior))[terms.masks]
+    outside = _clients_outside(plan.groups, counts, terms)
+    unhit, gone = np.ones(len(terms.masks)), 0
+    live, alive = [Estimate(terms.live.sum())], [Estimate(terms.alive.sum())]
+    for whole_client in stream.kinds():
+        if whole_client:  # the next to leave must be one with no slice in B
+            unhit *= np.maximum(outside - gone, 0) / (clients - gone)
+            gone += 1
+        elif gone < clients:  # those who left held nothing of B, so the others' chance of hitting it rises
+            unhit *= np.maximum(1 - hit * clients / (clients - gone), 0)
+        live.append(Estimate(float(terms.live @ unhit)))
+        alive.append(Estimate(float(np.clip(terms.alive @ unhit, 0, 1))))  # rounding may step out
+    return Curves(live, alive)
+
+
+def _clients_outside(groups: int, counts: Counts, terms: Expansion) -> NDArray[np.float64]:
+    """For each B of the expansion, how many clients have no slice in it."""
+    held = ((counts > 0) << np.arange(groups)).sum(axis=1)
+    table = np.bincount(held, minlength=1 << groups).astype(np.float64)
+    subset_totals(table)
+    everything = (1 << groups) - 1
+    result: NDArray[np.float64] = table[everything & ~terms.masks]
+    return result
+
+
+def _simulated(plan: Plan, counts: Counts, stream: Stream, prior: NDArray[np.float64] | None) -> Curves:
+    def draw(rng: np.random.Generator, trials: int) -> NDArray[np.int64]:
+        return _first_hits(rng, trials, counts, stream, prior)
+
+    batch = max(1, min(BATCH, CELLS // len(counts)))
+    return Curves(*simulate(plan, range(stream.requests + 1), draw, batch))
+
+
+def _first_hits(
+    rng: np.random.Generator, trials: int, counts: Counts, stream: Stream, prior: NDArray[np.float64] | None
+) -> NDArray[np.int64]:
+    """Which request first hits each group, for each trial (one past the last where none does)."""
+    clients, groups = counts.shape
+    chance = np.tile(np.full(clients, 1 / clients) if prior is None else prior, (trials, 1))
+    slice_shares = np.cumsum(counts / counts.sum(axis=1, keepdims=True), axis=1)
+    hits = np.full((trials, groups), stream.requests + 1, dtype=np.int64)
+    rows = np.arange(trials)
+    for request, whole_client in enumerate(stream.kinds(), start=1):
+        total = np.cumsum(chance, axis=1)
+        drawn = (total < rng.random((trials, 1)) * total[:, -1:]).sum(axis=1).clip(max=clients - 1)
+        if whole_client:
+            struck = counts[drawn] > 0
+            chance[rows, drawn] = 0
+        else:
+            struck = np.zeros((trials, groups), dtype=np.bool_)
+            group = (slice_shares[drawn] < rng.random((trials, 1))).sum(axis=1).clip(max=groups - 1)
+            struck[rows, group] = True
+        hits = np.where(struck, np.minimum(hits, request), hits)
+    return hits

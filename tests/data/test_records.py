@@ -1,0 +1,79 @@
+"""Records and the content hash: unambiguous, and strict about what comes in."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedsgt.data import Record, content_digest
+from fedsgt.data.encoding import frame
+from fedsgt.data.records import sorted_records
+from fedsgt.errors import InputError
+
+PARTS = st.lists(st.binary(max_size=4) | st.text("ab\0é", max_size=4) | st.integers(), max_size=4)
+
+
+@given(PARTS, PARTS)
+def test_digests_are_equal_only_for_the_same_parts(first: list[Any], second: list[Any]) -> None:
+    assert (content_digest(*first) == content_digest(*second)) == (first == second)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (("ab", "c"), ("a", "bc")),
+        (("ab",), ("a", "b")),
+        (("",), ()),
+        (("", "a"), ("a", "")),
+        (("a",), (b"a",)),
+        ((1,), ("1",)),
+        ((1,), (-1,)),
+        ((255,), (-1,)),
+        ((0,), (b"\0",)),
+    ],
+)
+def test_another_split_or_kind_is_another_digest(first: tuple[Any, ...], second: tuple[Any, ...]) -> None:
+    assert content_digest(*first) != content_digest(*second)
+
+
+def test_digest_never_changes_between_versions() -> None:
+    expected = "7729be8827d295456a8b8c52646b7b22b0118ce26e38db2da67fe96cc2376761"
+    assert content_digest("x", b"y", 3).hex() == expected
+
+
+def test_integers_of_any_size_can_be_hashed() -> None:
+    assert content_digest(10**5000) != content_digest(10**5000 + 1)
+
+
+@pytest.mark.parametrize("part", [1.5, None, ["a"], bytearray(b"a")])
+def test_other_kinds_cannot_be_hashed(part: Any) -> None:
+    with pytest.raises(InputError, match="allowed: bytes, str, int"):
+        content_digest("a", part)
+
+
+def test_text_that_is_not_unicode_is_an_error() -> None:
+    with pytest.raises(InputError, match="not valid Unicode"):
+        frame("\ud800")
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ({"id": "", "digest": b"d"}, "record id ''"),
+        ({"id": 5, "digest": b"d"}, "record id 5"),
+        ({"id": "a", "digest": b""}, "digest b''"),
+        ({"id": "a", "digest": "d"}, "digest 'd'"),
+        ({"id": "a", "digest": b"d", "label": 1.0}, "label 1.0"),
+    ],
+)
+def test_a_bad_record_says_what_is_wrong(fields: dict[str, Any], problem: str) -> None:
+    with pytest.raises(InputError, match=problem):
+        Record(**fields)
+
+
+def test_order_is_by_id_and_ids_are_unique() -> None:
+    a, b = Record("a", b"1"), Record("b", b"1")
+    assert sorted_records([b, a]) == [a, b]
+    with pytest.raises(InputError, match="record id 'a' is there twice"):
+        sorted_records([a, b, Record("a", b"2")])
