@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from typing import Annotated, NoReturn
 
+import click
 import typer
 
 import fedsgt
@@ -41,7 +42,20 @@ def root(
 def main() -> None:
     """Run the command; wrong input is one line on standard error and exit code 2."""
     try:
-        app()
+        code = app(standalone_mode=False)
     except InputError as error:
-        typer.echo(f"fedsgt: {error}", err=True)
+        _fail(str(error))
+    except click.exceptions.NoArgsIsHelpError as error:
+        typer.echo(error.format_message(), err=True)
         sys.exit(2)
+    except click.UsageError as error:
+        command = error.ctx.command_path if error.ctx else "fedsgt"
+        _fail(f"{error.format_message()} See {command} --help.")
+    except click.Abort:
+        sys.exit(130)
+    sys.exit(code)
+
+
+def _fail(message: str) -> NoReturn:
+    typer.echo(f"fedsgt: {message}", err=True)
+    sys.exit(2)

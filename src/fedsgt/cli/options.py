@@ -11,11 +11,14 @@ import typer
 from fedsgt.errors import InputError
 
 ConfigFile = Annotated[
-    Path | None, typer.Argument(metavar="[CONFIG]", help="TOML file of the run; the paper's setting without one.")
+    Path | None,
+    typer.Argument(metavar="[CONFIG]", help="TOML file of the run; the paper's setting without one."),
 ]
 Overrides = Annotated[
     list[str] | None,
-    typer.Option("-s", "--set", metavar="SECTION.KEY=VALUE", help="Put one value over the file's; may be repeated."),
+    typer.Option(
+        "-s", "--set", metavar="SECTION.KEY=VALUE", help="Put one value over the file's; may be repeated."
+    ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")]
 
@@ -46,4 +49,6 @@ def read_numbers(name: str, text: str) -> list[float]:
         source = path.read_text(encoding="utf-8") if path.is_file() else text
         return [float(part) for part in re.split(r"[\s,]+", source.strip()) if part]
     except (ValueError, OSError):
-        raise InputError(f"{name}: {text!r} is neither a list of numbers such as 0.5,0.25,0.25 nor a file of one") from None
+        raise InputError(
+            f"{name}: {text!r} is neither a list of numbers such as 0.5,0.25,0.25 nor a file of one"
+        ) from None

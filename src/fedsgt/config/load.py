@@ -64,7 +64,7 @@ def _put(values: dict[str, Any], override: str) -> None:
 
 
 def _explain(error: ValidationError) -> str:
-    """The first thing that is wrong, with its key, its value and what is allowed; and how much more there is."""
+    """The first thing that is wrong, with key, value and what is allowed; and how much more there is."""
     problems = error.errors()
     first, more = problems[0], len({".".join(_keys(problem)) for problem in problems}) - 1
     return _problem(first, problems) + (f" (and {more} more)" if more else "")
@@ -78,7 +78,8 @@ def _problem(problem: ErrorDetails, problems: list[ErrorDetails]) -> str:
         return problem["msg"].removeprefix("Value error, ")
     # A value of a key with several types fails once for each of them.
     allowed = [other["msg"].removeprefix("Input should be ") for other in problems if _keys(other) == keys]
-    return f"{'.'.join(keys)}: {problem['input']!r} is not allowed; it should be {' or '.join(dict.fromkeys(allowed))}"
+    should = " or ".join(dict.fromkeys(allowed))
+    return f"{'.'.join(keys)}: {problem['input']!r} is not allowed; it should be {should}"
 
 
 def _keys(problem: ErrorDetails) -> list[str]:

@@ -29,9 +29,13 @@ class Data(Section):
 class Grouping(Section):
     """Slices to groups."""
 
-    method: Literal["random", "bac", "centered", "affinity"] = Field("random", description="how slices are grouped")
+    method: Literal["random", "bac", "centered", "affinity"] = Field(
+        "random", description="how slices are grouped"
+    )
     groups: Positive = Field(10, description="number of groups, L")
-    slices: Positive | list[Positive] = Field(5, description="slices per client, S: one number, or one a client")
+    slices: Positive | list[Positive] = Field(
+        5, description="slices per client, S: one number, or one a client"
+    )
     limits: Positive | list[Positive] | None = Field(
         None, description="most groups a client may be in, B_i: one number, or one a client"
     )
@@ -41,10 +45,13 @@ class Grouping(Section):
 class PlanSection(Section):
     """Groups to modules."""
 
-    kind: Literal["rotations", "rotations-first", "iterative-rotations", "matching", "greedy", "tree"] = Field(
-        "rotations", description="how the orders of groups are chosen"
+    kind: Literal["rotations", "rotations-first", "iterative-rotations", "matching", "greedy", "tree"] = (
+        Field("rotations", description="how the orders of groups are chosen")
     )
-    budget: Positive | None = Field(None, description="number of sequences, B; as many as groups if not given")
+    budget: Positive | None = Field(
+        None,
+        description="number of sequences, B; as many as groups by default; for `tree` the rotations to equal",
+    )
     passes: Annotated[float, Field(gt=0)] | None = Field(
         None, description="most training cost, in passes over the data"
     )
@@ -68,7 +75,9 @@ class Peft(Section):
     layers: Literal["all"] | Positive | list[str] = Field(
         "all", description="`all`, the number of top layers, or exact names"
     )
-    targets: list[str] | None = Field(None, description="linear layers by exact name; query and value by default")
+    targets: list[str] | None = Field(
+        None, description="linear layers by exact name; query and value by default"
+    )
     tokens: Positive = Field(20, description="virtual tokens of prefix tuning")
     hidden: Positive = Field(512, description="width of prefix tuning's projection")
     freeze_a: bool = Field(False, description="train only LoRA's B, so that averaging factors is exact")
@@ -138,13 +147,17 @@ class Run(Section):
         for key in ("slices", "limits"):
             value = getattr(self.grouping, key)
             if isinstance(value, list) and len(value) != clients:
-                raise ValueError(f"grouping.{key}: {len(value)} values for {clients} clients; give one for each")
+                raise ValueError(
+                    f"grouping.{key}: {len(value)} values for {clients} clients; give one for each"
+                )
         total = sum(self.slices_per_client())
         if groups > total:
             raise ValueError(f"grouping.groups: {groups} is more than the {total} slices; at most {total}")
-        least = (groups + 1) / 2
-        if self.plan.passes is not None and self.plan.passes < least:
-            raise ValueError(f"plan.passes: {self.plan.passes:g} is too little; one order of {groups} groups takes {least:g}")
+        passes, least = self.plan.passes, (groups + 1) / 2
+        if passes is not None and passes < least:
+            raise ValueError(
+                f"plan.passes: {passes:g} is too little; {groups} groups take at least {least:g}"
+            )
         needs_threshold = self.unlearning.retrain in ("below-modules", "below-accuracy")
         if needs_threshold != (self.unlearning.threshold is not None):
             raise ValueError(

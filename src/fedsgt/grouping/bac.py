@@ -88,7 +88,8 @@ def _longest_axis(vectors: Floats) -> Floats:
     for _ in range(AXIS_STEPS):
         axis = axis / max(float(np.linalg.norm(axis)), 1e-300)
         axis = centred.T @ (centred @ axis)
-    return axis
+    # An axis has two directions; take the one whose largest entry is positive.
+    return axis if axis[np.abs(axis).argmax()] >= 0 else -axis
 
 
 def _refine(vectors: Floats, cluster_of: Ints, capacities: Ints) -> Ints:

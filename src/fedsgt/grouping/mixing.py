@@ -2,6 +2,7 @@
 
 Cut every client's slices into at most B_i pieces that each lie in one group. Pieces of equal size may then
 trade places however they like: sizes stay, and nobody is in more groups than it has pieces.
+The outcome is well mixed, though not exactly uniform over all valid assignments.
 """
 
 import numpy as np

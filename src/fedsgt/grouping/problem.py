@@ -122,7 +122,9 @@ def check_each_client_alone(problem: Problem) -> None:
 def _does_not_fit(problem: Problem, client: int) -> str:
     limit, largest = int(problem.limits[client]), int(problem.sizes[0])
     full = int((problem.sizes == largest).sum())
-    only = f" (only {full} of the groups hold {largest}, the others {largest - 1})" if full < limit else ""
+    only = (
+        f" (only {full} of the groups can hold {largest}, the others {largest - 1})" if full < limit else ""
+    )
     groups = "1 group" if limit == 1 else f"{limit} groups"
     slices = problem.slices[client]
     return f"client {client}: {slices} slices do not fit into {groups} of at most {largest}{only}"

@@ -31,6 +31,8 @@ class Swaps:
         self.problem = problem
         self.sign = sign
         self._vectors = vectors - vectors.mean(axis=0)
+        # A change below this is rounding, not progress.
+        self.rounding = 1e-12 * float((vectors**2).sum(axis=1).max()) / int(problem.sizes.min()) ** 2
         self._squares = (self._vectors**2).sum(axis=1)
         self._gram = self._vectors @ self._vectors.T if len(vectors) <= MOST_IN_MATRIX else None
         self._apart = None if self._gram is None else self._distances(self._gram, ALL, ALL)
@@ -41,6 +43,9 @@ class Swaps:
         groups = self.problem.groups
         self.group_of = group_of.copy()
         self._weight = self.sign / np.bincount(group_of, minlength=groups) ** 2.0
+        self._weights = self._weight[:, None] + self._weight
+        # Inside one group an exchange changes nothing.
+        np.fill_diagonal(self._weights, 0.0)
         # _pull[a, g] is e_a.T_g / n_g^2.
         self._pull = self._vectors @ (group_sums(group_of, self._vectors, groups) * self._weight[:, None]).T
         if self.problem.binding:
@@ -58,7 +63,7 @@ class Swaps:
         linear -= left[np.arange(len(mine)), mine][:, None]
         linear -= right[np.arange(len(theirs)), theirs]
         linear *= 2.0
-        linear += self._distance(rows, columns) * (self._weight[mine][:, None] + self._weight[theirs])
+        linear += self._distance(rows, columns) * self._weights[mine][:, theirs]
         return linear
 
     def _distance(self, rows: Some, columns: Some) -> Floats:
@@ -126,8 +131,8 @@ def descend(swaps: Swaps, rng: np.random.Generator) -> None:
     """Exchange the best pair in sight, until a look at every slice finds none that helps."""
     slices = len(swaps.group_of)
     lots = _lots(slices, rng)
-    # A smaller gain is rounding; and with sampled partners, not worth the steps.
-    least = (1e-5 if slices > PARTNERS else 1e-9) * abs(swaps.value())
+    # With sampled partners small gains are not worth the steps.
+    least = max(swaps.rounding, (1e-5 if slices > PARTNERS else 1e-9) * abs(swaps.value()))
     quiet = 0
     for step in range(STEPS):
         partners = ALL if slices <= PARTNERS else rng.integers(slices, size=PARTNERS)

@@ -1,7 +1,7 @@
 """How much a level of a family adds to the expected live groups, fast enough for a search.
 
-A set of unhit groups is one bit of a Python integer of 2**L bits; "holds some set of the level" is then a bitwise
-OR of a few such integers, and counting is `bit_count`.
+A set of unhit groups is one bit of a Python integer of 2**L bits; "holds some set of the level" is then a
+bitwise OR of a few such integers, and counting is `bit_count`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,9 @@ class Supersets:
 
     def __init__(self, groups: int) -> None:
         self.count = 1 << groups
-        self._holding = [_bits((np.arange(self.count) >> group & 1).astype(np.bool_)) for group in range(groups)]
+        self._holding = [
+            _bits((np.arange(self.count) >> group & 1).astype(np.bool_)) for group in range(groups)
+        ]
         self.of = lru_cache(maxsize=1 << 14)(self._of)
 
     def _of(self, mask: int) -> int:
@@ -80,7 +82,9 @@ class PriorCoverage:
 
     def __init__(self, groups: int, prior: NDArray[np.float64]) -> None:
         watched = requests_watched(groups)
-        self.requests = sorted({round(count) for count in np.linspace(0, 4, 5)} | set(watched[:: len(watched) // 20]))
+        self.requests = sorted(
+            {round(count) for count in np.linspace(0, 4, 5)} | set(watched[:: len(watched) // 20])
+        )
         self.affordable_moves = 3_000 * groups**2 >> max(0, groups - 10)
         self._supersets = Supersets(groups)
         self.nothing = np.zeros(len(self.requests))

@@ -55,10 +55,10 @@ def iterative_rotations(groups: int, budget: int | None = None) -> Plan:
 
 
 def _branch(paths: list[Path], fixed: int, budget: int) -> list[Path]:
-    """Rotate what follows the first `fixed` groups of every path, as evenly over the paths as the budget allows."""
+    """Rotate what follows the first `fixed` groups of every path, as evenly as the budget allows."""
     wanted = min(budget, len(paths) * (len(paths[0]) - fixed))
     share, more = divmod(wanted, len(paths))
-    luckier = set(spread_offsets(len(paths), more)) if more else set()
+    luckier = {index * len(paths) // more for index in range(more)}  # as many under each head
     branched = []
     for index, path in enumerate(paths):
         count = share + (index in luckier)

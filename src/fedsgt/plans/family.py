@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from fedsgt.plans.plan import Path, Plan
 from fedsgt.plans.subsets import mask_of, members
-
 
 Changes = dict[int, list[int]]  # a new level for each size that changes
 
@@ -96,12 +95,12 @@ def rotation_family(groups: int, starts: Iterable[int]) -> Family:
     return Family(groups, levels[: groups + 1])
 
 
-def chain_family(groups: int, passes: float) -> Family:
-    """One order of all groups, and as many single groups besides as the cost allows."""
-    family = rotation_family(groups, [0])
+def chain_family(order: Sequence[int], passes: float) -> Family:
+    """This order of all groups, and as many single groups besides as the cost allows."""
+    groups = len(order)
     afford = int((passes - (groups + 1) / 2) * groups + 1e-9)
-    family.replace({1: family.levels[1][: 1 + max(0, min(afford, groups - 1))]})
-    return family
+    singles = [1 << group for group in order[: 1 + max(0, afford)]]
+    return Family(groups, [[], singles, *([mask_of(order[:size])] for size in range(2, groups + 1))])
 
 
 def plan_of(family: Family) -> Plan:
@@ -115,4 +114,5 @@ def plan_of(family: Family) -> Plan:
             children[parent] = children.get(parent, 0) + 1
             path[mask] = (*path[parent], *members(mask & ~parent))
     leaves = [path[mask] for mask in path if mask not in children]
-    return Plan.of("tree", family.groups, sorted(leaves, key=lambda leaf: (-len(leaf), leaf)))
+    leaves.sort(key=lambda leaf: (-len(leaf), leaf))
+    return Plan.of("tree", family.groups, leaves)

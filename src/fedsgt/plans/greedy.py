@@ -10,6 +10,8 @@ from fedsgt.plans.plan import Path, Plan
 from fedsgt.plans.subsets import LARGEST_EXACT, mask_of, sizes, spread_maximum, superset_sums
 from fedsgt.plans.weights import unhit_weights
 
+NOTHING = 1e-12  # a gain below this is rounding
+
 
 def greedy(
     groups: int,
@@ -17,25 +19,29 @@ def greedy(
     prior: NDArray[np.float64] | None = None,
     passes: float | None = None,
 ) -> Plan:
-    """Add the order with the largest exact gain in mean live groups, until the budget is spent.
+    """Add the order with the largest exact gain in mean live groups, until none gains or the budget is spent.
 
     The gain of an order is the sum of what each of its prefixes adds, so the best order is a longest path
     through the subsets.
     """
     if groups > LARGEST_EXACT:
-        raise InputError(f"groups: greedy plans are searched up to {LARGEST_EXACT} groups; asked for {groups}")
+        raise InputError(
+            f"groups: greedy plans are searched up to {LARGEST_EXACT} groups; asked for {groups}"
+        )
     limit = budget if budget is not None else (groups if passes is None else 4 * groups)
     weights = unhit_weights(groups, prior)
     live = np.zeros(1 << groups, dtype=np.int8)
     paths: list[Path] = []
     while len(paths) < limit:
-        path = _best_order(_gains(live, weights))
+        gains = _gains(live, weights)
+        path = _best_order(gains)
+        prefixes = [mask_of(path[:depth]) for depth in range(1, groups + 1)]
         longer = Plan.of("greedy", groups, [*paths, path])
-        if path in paths or (passes is not None and longer.passes > passes + 1e-9):
+        useless = bool(paths) and gains[prefixes].sum() < NOTHING
+        if useless or (passes is not None and longer.passes > passes + 1e-9):
             break
         paths.append(path)
-        for depth in range(1, groups + 1):
-            live[mask_of(path[:depth])] = depth
+        live[prefixes] = range(1, groups + 1)
         spread_maximum(live)
     return Plan.of("greedy", groups, paths)
 

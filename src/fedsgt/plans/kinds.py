@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from math import factorial
+from math import factorial, isfinite
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedsgt.errors import InputError
+from fedsgt.plans.cyclic import first_rotations, iterative_rotations, rotations
 from fedsgt.plans.greedy import greedy
 from fedsgt.plans.matching import matching
 from fedsgt.plans.plan import Plan, check_prior
-from fedsgt.plans.cyclic import first_rotations, iterative_rotations, rotations
 from fedsgt.plans.trees import tree
 
 Prior = NDArray[np.float64] | None
@@ -25,6 +25,7 @@ def make(
     groups: int,
     budget: int | None = None,
     passes: float | None = None,
+    *,
     prior: ArrayLike | None = None,
     seed: int = 0,
 ) -> Plan:
@@ -39,8 +40,12 @@ def make(
         raise InputError(f"groups: {groups} is too few; at least 1 is needed")
     if budget is not None and budget < 1:
         raise InputError(f"budget: {budget} is too few; at least 1 sequence is needed")
-    if passes is not None and not passes >= (groups + 1) / 2:
-        raise InputError(f"passes: {passes:g} is too little; one order of {groups} groups takes {(groups + 1) / 2:g}")
+    if passes is not None and not isfinite(passes):
+        raise InputError(f"passes: {passes} is not a finite number; leave it out for no limit")
+    if passes is not None and passes < (groups + 1) / 2:
+        raise InputError(
+            f"passes: {passes:g} is too little; one order of {groups} groups takes {(groups + 1) / 2:g}"
+        )
     return KINDS[kind](groups, budget, passes, None if prior is None else check_prior(prior, groups), seed)
 
 
@@ -69,7 +74,8 @@ def _fit(
         return by_budget(groups if budget is None else budget)
     most = most if budget is None else min(budget, most)
     count = min(most, int(passes / ((groups + 1) / 2) + 1e-9))
-    while count < most and by_budget(count + 1).passes <= passes + 1e-9:  # shared prefixes leave room for more
+    # Shared prefixes may leave room for more.
+    while count < most and by_budget(count + 1).passes <= passes + 1e-9:
         count += 1
     return by_budget(count)
 
@@ -80,5 +86,5 @@ KINDS: dict[str, Maker] = {
     "iterative-rotations": _iterative,
     "matching": _matching,
     "greedy": lambda groups, budget, passes, prior, seed: greedy(groups, budget, prior, passes),
-    "tree": lambda groups, budget, passes, prior, seed: tree(groups, budget, prior, passes, seed),
+    "tree": lambda groups, budget, passes, prior, seed: tree(groups, budget, prior, passes, seed=seed),
 }

@@ -20,7 +20,9 @@ def matching(groups: int, budget: int | None = None, prior: NDArray[np.float64] 
     """
     budget = groups if budget is None else budget
     if budget > groups:
-        raise InputError(f"budget: matching gives at most {groups} sequences, one a group; asked for {budget}")
+        raise InputError(
+            f"budget: matching gives at most {groups} sequences, one a group; asked for {budget}"
+        )
     chances = np.full(groups, 1 / groups) if prior is None else prior
     paths: list[Path] = [(group,) for group in range(groups)]
     for _ in range(groups - 1):
@@ -46,4 +48,7 @@ def _value(path: Path, chances: NDArray[np.float64]) -> float:
 
 def _alive(hit: NDArray[np.float64], groups: int) -> NDArray[np.float64]:
     """The chance to miss sets of these probabilities, averaged over the requests to come."""
-    return np.mean([np.maximum(1 - hit, 0) ** count for count in horizon(groups)], axis=0)
+    alive: NDArray[np.float64] = np.mean(
+        [np.maximum(1 - hit, 0) ** count for count in horizon(groups)], axis=0
+    )
+    return alive

@@ -20,16 +20,13 @@ Hits = NDArray[np.int64]  # which request first hits each group (column) in each
 Draw = Callable[[np.random.Generator, int], Hits]
 
 
-def simulate(
-    plan: Plan, requests: Sequence[int], draw: Draw, batch: int = BATCH
-) -> tuple[list[Estimate], list[Estimate]]:
+def simulate(plan: Plan, requests: Sequence[int], draw: Draw) -> tuple[list[Estimate], list[Estimate]]:
     """E[live groups of the best sequence] and P(something live) after each number of requests."""
     rng = np.random.default_rng(0)  # a score must not change from call to call
-    rounds = max(1, TRIALS // batch)
     live = _Mean(len(requests))
     alive = _Mean(len(requests))
-    for _ in range(rounds):
-        falls = depth_falls(plan, draw(rng, batch))
+    for _ in range(TRIALS // BATCH):
+        falls = depth_falls(plan, draw(rng, BATCH))
         depth = np.stack([(falls > count).sum(axis=1) for count in requests])
         live.add(depth)
         alive.add(depth > 0)
@@ -48,7 +45,7 @@ class _Mean:
         self.sums += numbers.sum(axis=1), (numbers**2).sum(axis=1)
 
     def estimates(self, certain: NDArray[np.bool_]) -> list[Estimate]:
-        """Means with their standard errors; nothing seen to vary is still not certain, but before any request."""
+        """Means with their standard errors; what was not seen to vary is still only certain if said so."""
         means, squares = self.sums / self.trials
         errors = np.sqrt(np.maximum(squares - means**2, 0) / self.trials)
         errors = np.where(certain, 0.0, np.maximum(errors, 1 / self.trials))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import overload
@@ -16,6 +16,7 @@ from fedsgt.plans.estimate import Estimate
 from fedsgt.plans.subsets import mask_of
 
 Path = tuple[int, ...]
+CELLS = 20_000_000  # clients times modules held at once
 
 
 @dataclass(frozen=True)
@@ -84,8 +85,8 @@ class Plan:
     ) -> Estimate | list[Estimate]:
         """E[groups behind the longest live prefix] after so many independent requests (LongSeq).
 
-        `prior` is the chance of each group to be hit by a request (uniform by default). Exact up to 20 groups;
-        beyond that a Monte Carlo estimate, whose `stderr` is not zero.
+        `prior` is the chance of each group to be hit by a request (uniform by default). Exact up to 20
+        groups; beyond that a Monte Carlo estimate, whose `stderr` is not zero.
         """
         return _each(requests, lambda counts: scores.expected_live(self, counts, self._prior(prior)))
 
@@ -100,7 +101,7 @@ class Plan:
         return _each(requests, lambda counts: scores.survival(self, counts, self._prior(prior)))
 
     def deletion_rate(self, prior: ArrayLike | None = None) -> float:
-        """Expected number of requests up to and with the one that exhausts the plan (infinite if none can)."""
+        """Expected requests up to and with the one that exhausts the plan (infinite if none can)."""
         return scores.deletion_rate(self, self._prior(prior))
 
     def takes_part(self, counts: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -110,40 +111,49 @@ class Plan:
         """
         if counts.ndim != 2 or counts.shape[1] != self.groups:
             raise InputError(f"counts: shape {counts.shape}; the plan needs clients x {self.groups} groups")
-        member = counts > 0
-        part = np.zeros((counts.shape[0], len(self.nodes)), dtype=np.bool_)
+        member = np.ascontiguousarray(counts.T > 0)
+        part = np.zeros((len(self.nodes), counts.shape[0]), dtype=np.bool_)
         for index, node in enumerate(self.nodes):
-            part[:, index] = member[:, node.group]
+            part[index] = member[node.group]
             if node.parent >= 0:
-                part[:, index] |= part[:, node.parent]
-        return part
+                part[index] |= part[node.parent]
+        return part.T
 
     def client_rounds(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
         """Rounds that each client takes part in, at one round a module."""
-        return self.takes_part(counts).sum(axis=1)
+        return self._by_client(counts, self.takes_part)
 
     def client_downloads(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
         """Frozen modules that each client must fetch, each once: the ancestors of what it trains."""
-        needed = self.takes_part(counts)
+        return self._by_client(counts, self._fetches)
+
+    def _fetches(self, counts: NDArray[np.int64]) -> NDArray[np.bool_]:
+        needed = self.takes_part(counts).T
         fetched = np.zeros_like(needed)
         for index in range(len(self.nodes) - 1, -1, -1):  # children stand after their parents
             parent = self.nodes[index].parent
             if parent >= 0:
-                fetched[:, parent] |= needed[:, index] | fetched[:, index]
-        return fetched.sum(axis=1)
+                fetched[parent] |= needed[index] | fetched[index]
+        return fetched.T
+
+    def _by_client(
+        self, counts: NDArray[np.int64], table: Callable[[NDArray[np.int64]], NDArray[np.bool_]]
+    ) -> NDArray[np.int64]:
+        """Row sums of a table of clients by modules, made for some clients at a time to bound memory."""
+        step = max(1, CELLS // len(self.nodes))
+        parts = [table(counts[start : start + step]).sum(axis=1) for start in range(0, len(counts), step)]
+        return np.concatenate(parts)
 
     def _prior(self, prior: ArrayLike | None) -> NDArray[np.float64] | None:
         return None if prior is None else check_prior(prior, self.groups)
 
 
-def _each(
-    requests: int | Sequence[int], score: scores.Curve
-) -> Estimate | list[Estimate]:
+def _each(requests: int | Sequence[int], score: scores.Curve) -> Estimate | list[Estimate]:
     counts = [requests] if isinstance(requests, (int, np.integer)) else list(requests)
     for count in counts:
         if count < 0:
             raise InputError(f"requests: {count} is negative")
-    values = score(counts)
+    values = score(counts) if counts else []
     return values[0] if isinstance(requests, (int, np.integer)) else values
 
 
@@ -156,7 +166,8 @@ def check_prior(prior: ArrayLike, length: int, what: str = "group") -> NDArray[n
         raise InputError(f"prior: {array.tolist()} holds a value that is negative or not a number")
     if abs(array.sum() - 1) > 1e-6:
         raise InputError(f"prior: the values sum to {array.sum():.6g}; they must sum to 1")
-    return array / array.sum()
+    chances: NDArray[np.float64] = array / array.sum()
+    return chances
 
 
 def _check(groups: int, paths: tuple[Path, ...]) -> None:
@@ -164,4 +175,6 @@ def _check(groups: int, paths: tuple[Path, ...]) -> None:
         raise InputError("plan: no sequence; at least one is needed")
     for path in paths:
         if not path or len(set(path)) != len(path) or not all(0 <= group < groups for group in path):
-            raise InputError(f"plan: sequence {list(path)} is not an order of distinct groups 0..{groups - 1}")
+            raise InputError(
+                f"plan: sequence {list(path)} is not an order of distinct groups 0..{groups - 1}"
+            )

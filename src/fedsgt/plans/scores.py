@@ -1,8 +1,8 @@
 """Exact scores of a plan under a stream of independent requests.
 
 Let f(A) be the groups behind the longest prefix within A, the groups not hit. Written as f(A) = sum of c(B)
-over B within A, its expectation needs only P(nothing in B was hit), which is a power for independent requests:
-E[f] = sum of c(B) P(B unhit). The same coefficients serve every prior and every kind of stream.
+over B within A, its expectation needs only P(nothing in B was hit), which is a power for independent
+requests: E[f] = sum of c(B) P(B unhit). The same coefficients serve every prior and every kind of stream.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ def live_table(plan: Plan) -> NDArray[np.int8]:
 
 @dataclass(frozen=True)
 class Expansion:
-    """The coefficients c(B) of a plan's live groups and of its being alive at all, where they are not zero."""
+    """The coefficients c(B) of a plan's live groups and of its being alive, where they are not zero."""
 
     masks: NDArray[np.int64]
     live: NDArray[np.int64]
     alive: NDArray[np.int64]
 
 
-@lru_cache(maxsize=32)
+@lru_cache(maxsize=8)  # of up to 25 MB each
 def expansion(plan: Plan) -> Expansion:
     """Expand a plan of at most 20 groups over the subsets; costs O(L 2^L) once."""
     live = live_table(plan).astype(np.int64)
@@ -91,8 +91,8 @@ def survival(plan: Plan, requests: list[int], prior: Prior) -> list[Estimate]:
         return [Estimate(float(_uniform_survival(plan.groups, len(plan.roots), count))) for count in requests]
     if len(plan.roots) > LARGEST_EXACT:
         return _simulated(plan, requests, prior)[1]
-    unhit, signs = _roots_expanded(plan, prior)
-    chances = np.clip([signs @ _powers(unhit, count) for count in requests], 0, 1)  # rounding may step out
+    hit, signs = _roots_expanded(plan, prior)
+    chances = np.clip([signs @ _powers(1 - hit, count) for count in requests], 0, 1)  # rounding may step out
     return [Estimate(float(chance)) for chance in chances]
 
 
@@ -111,8 +111,8 @@ def deletion_rate(plan: Plan, prior: Prior) -> float:
         return float("inf")
     if heads > LARGEST_EXACT:
         return _last_arrival(chances)
-    unhit, signs = _roots_expanded(plan, prior)
-    return float((signs / (1 - unhit)).sum())
+    hit, signs = _roots_expanded(plan, prior)
+    return float((signs / hit).sum())
 
 
 def _uniform_survival(groups: int, heads: int, requests: int) -> Fraction:
@@ -120,12 +120,14 @@ def _uniform_survival(groups: int, heads: int, requests: int) -> Fraction:
     return Fraction(sum(terms), groups**requests)
 
 
-def _roots_expanded(plan: Plan, prior: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """For each nonempty set of roots: the chance that a request misses it, and its sign."""
+def _roots_expanded(
+    plan: Plan, prior: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """For each nonempty set of roots: the chance that a request hits it, and its sign."""
     roots = list(plan.roots)
-    unhit = 1 - subset_sums(prior[roots])[1:]
+    hit = subset_sums(prior[roots])[1:]
     signs = np.where(sizes(len(roots))[1:] % 2 == 1, 1.0, -1.0)
-    return unhit, signs
+    return hit, signs
 
 
 def _powers(unhit: NDArray[np.float64], count: int) -> NDArray[np.float64]:
@@ -134,7 +136,13 @@ def _powers(unhit: NDArray[np.float64], count: int) -> NDArray[np.float64]:
 
 
 def _last_arrival(chances: NDArray[np.float64]) -> float:
-    """E[max of independent exponentials], which equals the discrete stream's expectation; 2^heads is avoided."""
+    """E[max of independent exponentials]: the discrete stream's expectation without its 2^heads terms."""
     scale = 1 / chances.min()
     value, _ = quad(lambda t: -np.expm1(np.log1p(-np.exp(-chances * t * scale)).sum()), 0, np.inf, limit=500)
     return float(value * scale)
+
+
+def clear_tables() -> None:
+    """Forget the tables of plans scored before, to free their memory or to time them."""
+    expansion.cache_clear()
+    _live_by_size.cache_clear()

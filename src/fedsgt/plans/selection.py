@@ -1,4 +1,4 @@
-"""The pure part of serving: which sequences answer, with which live prefix and which weight (SPEC, definition 6)."""
+"""Which sequences answer, with which live prefix and which weight: the pure part of serving."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Choice = tuple[int, Path, float]
 
 
 def select(strategy: str, sequences: Iterable[Sequence[int]], deleted: Collection[int]) -> list[Choice]:
-    """(index, live prefix, weight) of the sequences that serve; weights sum to 1, and none is left if exhausted.
+    """(index, live prefix, weight) of the sequences that serve, weights summing to 1; none when exhausted.
 
     `all` (AllSeq) takes every sequence with a live module, `min` (MinSeq) those whose live groups are not
     contained in another's, both weighted by the number of live modules; `long` (LongSeq) takes the longest.

@@ -1,8 +1,8 @@
 """Plans in which every set of groups is trained at most once, found by annealing over families of sets.
 
-A family holds sets of each size, each on top of a smaller one of the family. Because of that, the groups behind
-the longest live prefix are the number of sizes of which some set is unhit, so each size adds its own part to
-the expected live groups, and a change at one size is scored by that size alone.
+A family holds sets of each size, each on top of a smaller one of the family. Because of that, the groups
+behind the longest live prefix are the number of sizes of which some set is unhit, so each size adds its own
+part to the expected live groups, and a change at one size is scored by that size alone.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 
 from fedsgt.errors import InputError
 from fedsgt.plans.coverage import Coverage, make_coverage, requests_watched
+from fedsgt.plans.cyclic import rotations
 from fedsgt.plans.family import Family, chain_family, plan_of, rotation_family
 from fedsgt.plans.plan import Plan
-from fedsgt.plans.cyclic import rotations
+from fedsgt.plans.scores import uniform_live
 from fedsgt.plans.weights import horizon
 
 LARGEST_SEARCHED = 16
@@ -32,32 +33,42 @@ def tree(
     budget: int | None = None,
     prior: NDArray[np.float64] | None = None,
     passes: float | None = None,
+    *,
     seed: int = 0,
     effort: float = 1.0,
 ) -> Plan:
     """The cheapest tree with expected live groups nowhere below those of `budget` rotations (L by default).
 
     With `passes`, the tree with the most live groups over the coming requests at no more than that cost; with
-    both, still nowhere below the rotations. `effort` scales the length of the search. Above 16 groups nothing is searched: the arcs that the rotations
-    train, the full set once.
+    both, still nowhere below the rotations. `effort` scales the length of the search. Above 16 groups nothing
+    is searched: the arcs that the rotations train, the full set once.
     """
     floor = rotations(groups, min(budget or groups, groups))
     arcs = rotation_family(groups, floor.roots)
     if groups > LARGEST_SEARCHED or groups < 3:
-        return _shortened(plan_of(arcs), passes)
+        return _unsearched(plan_of(arcs), budget, passes)
     search = _Search(make_coverage(groups, prior), floor, prior, seed, effort)
     if passes is None:
         return plan_of(search.cheapest(arcs))
     if budget is None:
-        return plan_of(search.best_within(chain_family(groups, passes), passes, above_floor=False))
+        order: list[int] = list(range(groups)) if prior is None else np.argsort(prior, kind="stable").tolist()
+        return plan_of(search.best_within(chain_family(order, passes), passes, above_floor=False))
     cheapest = search.cheapest(arcs)
-    if cheapest.passes > passes:
-        raise InputError(f"passes: {passes:g} is too little to equal {budget} rotations; {cheapest.passes:g} will do")
+    _check_enough(passes, cheapest.passes, budget)
     return plan_of(search.best_within(cheapest, passes, above_floor=True))
 
 
-def _shortened(plan: Plan, passes: float | None) -> Plan:
-    """As many of its sequences, longest first, as the cost allows."""
+def _check_enough(passes: float, needed: float, budget: int) -> None:
+    if needed > passes + 1e-9:
+        raise InputError(
+            f"passes: {passes:g} is too little for a tree that equals {budget} rotations; {needed:g} will do"
+        )
+
+
+def _unsearched(plan: Plan, budget: int | None, passes: float | None) -> Plan:
+    """As many of its sequences, longest first, as the cost allows; all of them if it must equal rotations."""
+    if budget is not None and passes is not None:
+        _check_enough(passes, plan.passes, budget)
     while passes is not None and plan.passes > passes + 1e-9:
         plan = Plan.of(plan.kind, plan.groups, plan.sequences[:-1])
     return plan
@@ -117,11 +128,12 @@ class _Search:
 
     def _above_floor(self, family: Family) -> bool:
         """Nowhere below the rotations by the plan's own exact score."""
-        watched = requests_watched(family.groups)
-        ours = np.array(plan_of(family).expected_live(watched, self.prior))
+        plan, watched = plan_of(family), requests_watched(family.groups)
+        if self.prior is None:
+            return all(uniform_live(plan, count) >= uniform_live(self.rotations, count) for count in watched)
+        ours = np.array(plan.expected_live(watched, self.prior))
         theirs = np.array(self.rotations.expected_live(watched, self.prior))
-        rounding = 0.0 if self.prior is None else 1e-12
-        return bool((ours >= theirs - rounding).all())
+        return bool((ours >= theirs - 1e-12).all())
 
     def _anneal(
         self, start: Family, goal: Goal, confirm: Callable[[Family], bool], schedule: Schedule

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil
+from math import floor
 from typing import Any
 
 import numpy as np
@@ -56,7 +56,7 @@ class Forecast:
     @property
     def break_even(self) -> int:
         """The request from which on retraining each time has cost more than this plan."""
-        return max(0, ceil(self.plan.passes / self.fedavg_rounds - 1))
+        return max(0, floor(self.plan.passes / self.fedavg_rounds - 1 + 1e-9) + 1)
 
     def to_json(self) -> dict[str, Any]:
         plan, curves, traffic = self.plan, self.curves, self.traffic
@@ -76,7 +76,7 @@ class Forecast:
             "live_share": self.live_share,
             "mean_live_share": self.mean_live_share,
             "deletion_rate": _finite(self.deletion_rate),
-            "deletion_rate_clients": self.deletion_rate_clients,
+            "deletion_rate_clients": _finite(self.deletion_rate_clients),
             "cost": {
                 "passes": plan.passes,
                 "fedavg_passes": self.fedavg_rounds,
@@ -113,9 +113,10 @@ def forecast(
 
 
 def _rate_of_clients(plan: Plan, counts: Counts, stream: Stream) -> float:
-    """The deletion rate if every request were a whole client; all of them surely end the service."""
-    clients = len(counts)
-    return run_stream(plan, counts, Stream(clients, clients, stream.prior)).rate
+    """The deletion rate if all requests were whole clients; infinite if those who may leave spare a root."""
+    leaving = len(counts) if stream.prior is None else sum(chance > 0 for chance in stream.prior)
+    curves = run_stream(plan, counts, Stream(leaving, leaving, stream.prior))
+    return float("inf") if curves.alive[-1] > 0 else curves.rate
 
 
 def _traffic(plan: Plan, counts: Counts) -> Traffic:
@@ -123,10 +124,14 @@ def _traffic(plan: Plan, counts: Counts) -> Traffic:
     rounds: NDArray[np.int64] = plan.client_rounds(counts)
     fetched = plan.client_downloads(counts)
     return Traffic(
-        float(rounds.mean()), int(rounds.min()), int(rounds.max()), float(rounds.mean()), float(fetched.mean())
+        float(rounds.mean()),
+        int(rounds.min()),
+        int(rounds.max()),
+        float(rounds.mean()),
+        float(fetched.mean()),
     )
 
 
-def _finite(value: float) -> float | None:
+def _finite(value: float | None) -> float | None:
     """JSON knows no infinity."""
-    return value if np.isfinite(value) else None
+    return value if value is not None and np.isfinite(value) else None

@@ -9,10 +9,11 @@ from fedsgt.errors import InputError
 from fedsgt.plans import Plan, make
 from fedsgt.plans.trees import tree
 from fedsgt.theory.planner import Forecast, forecast
-from fedsgt.theory.stream import Counts, Stream
+from fedsgt.theory.stream import Counts
 
 GROUPS = (3, 4, 5, 6, 8, 10, 12, 16)
 SLICES = (1, 2, 3, 5, 10)
+MIXED = 2  # slices of a group at the least: a group of one slice would show one client's data alone
 SCREENING = 0.1  # of the usual search, for all candidates but the one chosen
 METHODS = ("random", "affinity")  # the others need embeddings of the data
 
@@ -59,22 +60,26 @@ class Recommendation:
         best, requests = self.best, self.given.stream.requests
         served = f"it is alive after {requests} requests with probability {best.survival:.2f}"
         kept = f"keeps {best.forecast.mean_live_share:.0%} of the data live on average"
-        given = f"{self.given.curves.alive[-1]:.2f} and {self.given.mean_live_share:.0%} for the setting given"
-        first = f"Take {best.label}: {served} and {kept}, against {given}, for {best.forecast.plan.passes:g} passes."
-        return f"{first} {self._trade_off()}"
+        given = (
+            f"{self.given.curves.alive[-1]:.2f} and {self.given.mean_live_share:.0%} for the setting given"
+        )
+        passes = f"for {best.forecast.plan.passes:g} passes"
+        return f"Take {best.label}: {served} and {kept}, against {given}, {passes}. {self._trade_off()}"
 
     def _trade_off(self) -> str:
         cost = f"of the {self.searched} settings within {self.max_passes:g} passes"
         if not self.meets_target:
-            return f"None {cost} reaches a survival of {self.target:g}; this one comes closest, so plan to retrain."
+            short = f"None {cost} reaches a survival of {self.target:g}"
+            return f"{short}; this one comes closest, so plan to retrain."
+        first = f"It keeps most data live {cost} that survive with at least {self.target:g}"
         if self.best.method == "affinity":
             return (
-                f"It keeps most data live {cost} that survive with at least {self.target:g}; affinity grouping packs"
-                " related clients together, so check accuracy if their data differ in kind."
+                f"{first}; affinity grouping packs related clients together, so check accuracy if their data"
+                " differ in kind."
             )
         return (
-            f"It keeps most data live {cost} that survive with at least {self.target:g}; more slices a client would"
-            " spread whole-client requests over more groups, fewer would mix the data less."
+            f"{first}; more slices a client would spread whole-client requests over more groups, fewer would"
+            " mix the data less."
         )
 
 
@@ -86,12 +91,16 @@ def recommend(
     target: float = 0.9,
     progress: Callable[[float], None] = lambda share: None,
 ) -> Recommendation:
-    """The setting with most live data over the stream among those that survive it, at no more than this cost."""
+    """The setting with most live data over the stream, of those that survive it at no more than this cost."""
     if not 0 < target < 1:
         raise InputError(f"target: {target:g} is not a probability between 0 and 1")
-    if max_passes < (GROUPS[0] + 1) / 2:
-        raise InputError(f"max passes: {max_passes:g} is too little; the smallest plan takes {(GROUPS[0] + 1) / 2:g}")
+    if not max_passes >= (GROUPS[0] + 1) / 2:
+        raise InputError(
+            f"max passes: {max_passes:g} is too little; the smallest plan takes {(GROUPS[0] + 1) / 2:g}"
+        )
     found = list(_candidates(given, clients, group, max_passes, progress))
+    if not found:
+        raise InputError(f"clients: no setting searched can group {clients} clients within their limits")
     enough = [candidate for candidate in found if candidate.survival >= target]
     if enough:
         best = max(enough, key=lambda c: (round(c.forecast.mean_live_share, 3), -c.forecast.plan.passes))
@@ -117,13 +126,23 @@ def _candidates(
         progress(0.9 * sum(size**2 for size in sizes[:index]) / sum(size**2 for size in sizes))
         plans = list(_plans(groups, max_passes))
         for slices in SLICES:
-            if groups > clients * slices:
+            if MIXED * groups > clients * slices:
                 continue
             for method in METHODS:
-                counts = group(method, slices, groups)
+                counts = _grouped(group, method, slices, groups)
+                if counts is None:
+                    continue
                 for kind, limit, plan in plans:
                     scored = forecast(plan, counts, given.stream, given.module_bytes, given.fedavg_rounds)
                     yield Candidate(method, slices, kind, limit, scored)
+
+
+def _grouped(group: GroupSlices, method: str, slices: int, groups: int) -> Counts | None:
+    """None where the clients' limits leave no way to group so."""
+    try:
+        return group(method, slices, groups)
+    except InputError:
+        return None
 
 
 def _plans(groups: int, max_passes: float) -> Iterator[tuple[str, float | None, Plan]]:

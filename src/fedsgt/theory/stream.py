@@ -7,17 +7,20 @@ A client that has left files nothing more. The paper treats single slices alone 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedsgt.errors import InputError
 from fedsgt.plans import Estimate, Plan, check_prior
-from fedsgt.plans.montecarlo import BATCH, simulate
+from fedsgt.plans.montecarlo import independent_hits, simulate
 from fedsgt.plans.scores import Expansion, expansion
 from fedsgt.plans.subsets import LARGEST_EXACT, subset_sums, subset_totals
 
-CELLS = 2_000_000  # trials times clients simulated at once, to bound memory
+REDRAWS = 20
+NOTHING = 1e-15  # a chance of service below rounding: what follows is zero
 
 Counts = NDArray[np.int64]
 
@@ -34,12 +37,14 @@ class Stream:
         if self.requests < 0:
             raise InputError(f"requests: {self.requests} is negative")
         if not 0 <= self.whole_clients <= self.requests:
-            raise InputError(f"client requests: {self.whole_clients} is not among 0..{self.requests} requests")
+            raise InputError(
+                f"client requests: {self.whole_clients} is not among 0..{self.requests} requests"
+            )
 
     def kinds(self) -> list[bool]:
         """For each request in turn, whether a whole client leaves."""
-        share = [self.whole_clients * count // self.requests for count in range(self.requests + 1)] or [0]
-        return [after > before for before, after in zip(share, share[1:], strict=False)]
+        left = [self.whole_clients * count // max(1, self.requests) for count in range(self.requests + 1)]
+        return [after > before for before, after in pairwise(left)]
 
 
 @dataclass(frozen=True)
@@ -56,11 +61,12 @@ class Curves:
 
 
 def run_stream(plan: Plan, counts: Counts, stream: Stream) -> Curves:
-    """Exact up to 20 groups, unless whole clients leave under an uneven prior; else Monte Carlo, with its error."""
+    """Exact up to 20 groups, unless whole clients leave under an uneven prior; else Monte Carlo."""
     clients = counts.shape[0]
     prior = None if stream.prior is None else check_prior(stream.prior, clients, "client")
-    if stream.whole_clients > clients:
-        raise InputError(f"client requests: {stream.whole_clients} whole clients of {clients} cannot leave")
+    may_leave = clients if prior is None else int((prior > 0).sum())
+    if stream.whole_clients > may_leave:
+        raise InputError(f"client requests: {stream.whole_clients} whole clients of {may_leave} cannot leave")
     even = prior is None or bool(np.ptp(prior) == 0)
     if plan.groups <= LARGEST_EXACT and (even or stream.whole_clients == 0):
         return _exact(plan, counts, stream, prior)
@@ -68,10 +74,11 @@ def run_stream(plan: Plan, counts: Counts, stream: Stream) -> Curves:
 
 
 def group_prior(counts: Counts, prior: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
-    """The chance that a request for one slice hits each group: a client by the prior, then one of its slices."""
+    """The chance that a request for one slice hits each group: a client by the prior, then a slice of it."""
     shares = counts / counts.sum(axis=1, keepdims=True)
     weights = np.full(len(counts), 1 / len(counts)) if prior is None else prior
-    return weights @ shares
+    chances: NDArray[np.float64] = weights @ shares
+    return chances
 
 
 def _exact(plan: Plan, counts: Counts, stream: Stream, prior: NDArray[np.float64] | None) -> Curves:
@@ -89,7 +96,10 @@ def _exact(plan: Plan, counts: Counts, stream: Stream, prior: NDArray[np.float64
             unhit *= np.maximum(1 - hit * clients / (clients - gone), 0)
         live.append(Estimate(float(terms.live @ unhit)))
         alive.append(Estimate(float(np.clip(terms.alive @ unhit, 0, 1))))  # rounding may step out
-    return Curves(live, alive)
+        if alive[-1] < NOTHING:
+            break
+    over = [Estimate(0.0)] * (stream.requests + 1 - len(live))
+    return Curves(live + over, alive + over)
 
 
 def _clients_outside(groups: int, counts: Counts, terms: Expansion) -> NDArray[np.float64]:
@@ -103,31 +113,48 @@ def _clients_outside(groups: int, counts: Counts, terms: Expansion) -> NDArray[n
 
 
 def _simulated(plan: Plan, counts: Counts, stream: Stream, prior: NDArray[np.float64] | None) -> Curves:
-    def draw(rng: np.random.Generator, trials: int) -> NDArray[np.int64]:
-        return _first_hits(rng, trials, counts, stream, prior)
-
-    batch = max(1, min(BATCH, CELLS // len(counts)))
-    return Curves(*simulate(plan, range(stream.requests + 1), draw, batch))
+    if stream.whole_clients == 0:
+        draw = independent_hits(plan.groups, stream.requests, group_prior(counts, prior))
+    else:
+        chances = np.full(len(counts), 1 / len(counts)) if prior is None else prior
+        draw = partial(_first_hits, counts, stream, chances)
+    return Curves(*simulate(plan, range(stream.requests + 1), draw))
 
 
 def _first_hits(
-    rng: np.random.Generator, trials: int, counts: Counts, stream: Stream, prior: NDArray[np.float64] | None
+    counts: Counts, stream: Stream, prior: NDArray[np.float64], rng: np.random.Generator, trials: int
 ) -> NDArray[np.int64]:
     """Which request first hits each group, for each trial (one past the last where none does)."""
-    clients, groups = counts.shape
-    chance = np.tile(np.full(clients, 1 / clients) if prior is None else prior, (trials, 1))
+    groups, may_leave = counts.shape[1], int((prior > 0).sum())
     slice_shares = np.cumsum(counts / counts.sum(axis=1, keepdims=True), axis=1)
     hits = np.full((trials, groups), stream.requests + 1, dtype=np.int64)
-    rows = np.arange(trials)
+    gone = np.empty((trials, 0), dtype=np.int64)
     for request, whole_client in enumerate(stream.kinds(), start=1):
-        total = np.cumsum(chance, axis=1)
-        drawn = (total < rng.random((trials, 1)) * total[:, -1:]).sum(axis=1).clip(max=clients - 1)
+        if gone.shape[1] == may_leave or (hits < request).all():
+            break  # nobody is left to ask, or nothing to hit
+        drawn = _draw_clients(prior, gone, rng)
         if whole_client:
             struck = counts[drawn] > 0
-            chance[rows, drawn] = 0
+            gone = np.column_stack([gone, drawn])
         else:
-            struck = np.zeros((trials, groups), dtype=np.bool_)
             group = (slice_shares[drawn] < rng.random((trials, 1))).sum(axis=1).clip(max=groups - 1)
-            struck[rows, group] = True
+            struck = np.arange(groups) == group[:, None]
         hits = np.where(struck, np.minimum(hits, request), hits)
     return hits
+
+
+def _draw_clients(
+    prior: NDArray[np.float64], gone: NDArray[np.int64], rng: np.random.Generator
+) -> NDArray[np.int64]:
+    """A client for each trial, by the prior among those not gone: drawn again while it is one that left."""
+    ladder, again = np.cumsum(prior), np.arange(len(gone))
+    drawn = np.zeros(len(gone), dtype=np.int64)
+    for _ in range(REDRAWS):
+        drawn[again] = np.searchsorted(ladder, rng.random(len(again)) * ladder[-1], side="right")
+        again = np.flatnonzero((gone == drawn[:, None]).any(axis=1))
+    for trial in again:  # those who left held nearly all the chance
+        left = prior.copy()
+        left[gone[trial]] = 0
+        rest = np.cumsum(left)
+        drawn[trial] = np.searchsorted(rest, rng.random() * rest[-1], side="right")
+    return drawn

@@ -1,0 +1,49 @@
+# Two commands do everything on a fresh machine: `make demo` and `make test`.
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV := .venv
+BIN := $(VENV)/bin
+SOURCES := src tests benchmarks
+
+.PHONY: help demo test test-all lint types format bench-core docs clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(VENV)/core: pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit("fedsgt needs Python 3.11 or newer; set PYTHON=/path/to/python") if sys.version_info < (3, 11) else None'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable .
+	touch $@
+
+$(VENV)/dev: $(VENV)/core
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	touch $@
+
+demo: $(VENV)/core ## install into its own venv and show the plan of the paper's setting
+	$(BIN)/fedsgt plan
+
+test: $(VENV)/dev lint types ## lint, types and the default tests (under 10 minutes on 2 cores)
+	$(BIN)/python -m pytest -m 'not slow' -n 2 --dist loadscope
+
+test-all: $(VENV)/dev lint types ## the default tests and the slow ones
+	$(BIN)/python -m pytest -n 2 --dist loadscope
+
+lint: $(VENV)/dev ## check style
+	$(BIN)/ruff check $(SOURCES)
+	$(BIN)/ruff format --check $(SOURCES)
+
+types: $(VENV)/dev ## check types
+	$(BIN)/mypy
+
+format: $(VENV)/dev ## put the code into the project's format
+	$(BIN)/ruff check --fix $(SOURCES)
+	$(BIN)/ruff format $(SOURCES)
+
+bench-core: $(VENV)/core ## how grouping, plan search and scoring grow with size
+	$(BIN)/python benchmarks/core.py
+
+docs: $(VENV)/dev ## check that the documents' commands run and name what exists
+	$(BIN)/python -m pytest tests/docs
+
+clean: ## remove the venv and caches
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist

@@ -1,0 +1,152 @@
+"""`fedsgt plan`: what a setting costs and how long it serves, before anything is trained."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from fedsgt import grouping
+from fedsgt.cli.options import AsJson, ConfigFile, Overrides, read_bytes, read_numbers
+from fedsgt.cli.progress import progress
+from fedsgt.cli.show_plan import show_forecast, show_recommendation
+from fedsgt.config import Run, load
+from fedsgt.errors import InputError
+from fedsgt.plans import Plan, make
+from fedsgt.theory.planner import Forecast, forecast
+from fedsgt.theory.recommend import Recommendation, recommend
+from fedsgt.theory.stream import Counts, Stream
+
+NEEDS_DATA = ("bac", "centered")
+
+
+def plan(
+    config: ConfigFile = None,
+    clients: Annotated[int | None, typer.Option(help="Number of data holders, N.")] = None,
+    slices: Annotated[
+        str | None, typer.Option(help="Slices per client, S: a number, or one a client: 5,5,2.")
+    ] = None,
+    groups: Annotated[int | None, typer.Option(help="Number of groups, L.")] = None,
+    budget: Annotated[int | None, typer.Option(help="Number of sequences, B.")] = None,
+    passes: Annotated[float | None, typer.Option(help="Most training cost, in passes over the data.")] = None,
+    kind: Annotated[
+        str | None, typer.Option("--plan", help="Kind of plan: rotations, tree, greedy, ...")
+    ] = None,
+    method: Annotated[str | None, typer.Option("--grouping", help="Grouping: random or affinity.")] = None,
+    limits: Annotated[
+        str | None, typer.Option(help="Most groups a client may be in, B_i: one, or one a client.")
+    ] = None,
+    requests: Annotated[int, typer.Option(help="Deletion requests to expect.")] = 30,
+    client_requests: Annotated[int, typer.Option(help="How many of them delete a whole client.")] = 0,
+    prior: Annotated[
+        str | None,
+        typer.Option(help="Chance of each client to file a request: 0.5,0.3,0.2 or a file of numbers."),
+    ] = None,
+    module_size: Annotated[str, typer.Option(help="Size of one module, such as 2.4MB.")] = "2.4MB",
+    fedavg_rounds: Annotated[int, typer.Option(help="Rounds of FedAvg to compare with.")] = 10,
+    recommended: Annotated[bool, typer.Option("--recommend", help="Search for a better setting.")] = False,
+    target: Annotated[float, typer.Option(help="With --recommend: survival to reach at the end.")] = 0.9,
+    max_passes: Annotated[
+        float | None,
+        typer.Option(help="With --recommend: most passes; as many as the setting given without it."),
+    ] = None,
+    plot: Annotated[
+        Path | None, typer.Option(help="Also draw the curves into this file (.svg, .png, .pdf).")
+    ] = None,
+    as_json: AsJson = False,
+    overrides: Overrides = None,
+) -> None:
+    """Show what a setting costs and how many deletions it takes, before anything is trained."""
+    flags = {
+        "data.clients": clients,
+        "grouping.slices": _as_list(slices),
+        "grouping.groups": groups,
+        "grouping.limits": _as_list(limits),
+        "grouping.method": method,
+        "plan.kind": kind,
+        "plan.budget": budget,
+        "plan.passes": passes,
+    }
+    given = [f"{key}={value}" for key, value in flags.items() if value is not None]
+    run = load(config, [*(overrides or ()), *given])
+    if fedavg_rounds < 1:
+        raise InputError(f"fedavg rounds: {fedavg_rounds} is too few; at least 1")
+    likely = None if prior is None else tuple(read_numbers("prior", prior))
+    stream = Stream(requests, client_requests, likely)
+    counts = _counts(run, likely)
+    scored = forecast(_plan(run), counts, stream, read_bytes(module_size), fedavg_rounds)
+    advice = _recommended(run, scored, max_passes, target) if recommended else None
+    if plot is not None:
+        from fedsgt.cli.plot_plan import draw  # matplotlib takes a second to import
+
+        draw(plot, scored, advice)
+    if as_json:
+        typer.echo(json.dumps(_to_json(run, scored, advice), indent=2))
+        return
+    show_forecast(run, scored)
+    if advice is not None:
+        show_recommendation(advice)
+    if plot is not None:
+        typer.echo(f"\nDrawn into {plot}")
+
+
+def _as_list(text: str | None) -> str | None:
+    """5,5,2 as the list that TOML knows."""
+    return f"[{text}]" if text is not None and "," in text and not text.startswith("[") else text
+
+
+def _plan(run: Run) -> Plan:
+    section, groups = run.plan, run.grouping.groups
+    if section.kind != "tree":
+        return make(section.kind, groups, section.budget, section.passes, seed=section.seed)
+    with progress("Searching a tree plan") as done:
+        done(0.0)
+        return make(section.kind, groups, section.budget, section.passes, seed=section.seed)
+
+
+def _counts(run: Run, likely: tuple[float, ...] | None) -> Counts:
+    """How many slices of each client are in each group; data-driven groupings are planned as random ones."""
+    method = "random" if run.grouping.method in NEEDS_DATA else run.grouping.method
+    return _group(method, run.slices_per_client(), run.grouping.groups, run, likely)
+
+
+def _group(method: str, slices: list[int], groups: int, run: Run, likely: tuple[float, ...] | None) -> Counts:
+    related: dict[str, Any] = {}
+    if method == "affinity":  # those who ask most share groups; else each client keeps to few groups
+        related = {"clusters": range(len(slices))} if likely is None else {"rates": likely}
+    limits, seed = run.grouping.limits, run.grouping.seed
+    return grouping.make(method, slices, groups, limits=limits, seed=seed, **related).counts()
+
+
+def _recommended(run: Run, scored: Forecast, max_passes: float | None, target: float) -> Recommendation:
+    clients = run.data.clients
+
+    def group(method: str, slices: int, groups: int) -> Counts:
+        return _group(method, [slices] * clients, groups, run, scored.stream.prior)
+
+    cap = scored.plan.passes if max_passes is None else max_passes
+    with progress("Searching settings") as done:
+        return recommend(scored, clients, group, cap, target, done)
+
+
+def _to_json(run: Run, scored: Forecast, advice: Recommendation | None) -> dict[str, Any]:
+    setting = {
+        "clients": run.data.clients,
+        "slices": run.slices_per_client(),
+        "groups": run.grouping.groups,
+        "grouping": run.grouping.method,
+    }
+    result = {"setting": setting, **scored.to_json()}
+    if advice is not None:
+        best = advice.best
+        result["recommendation"] = {
+            "reason": advice.reason(),
+            "meets_target": advice.meets_target,
+            "settings_searched": advice.searched,
+            "slices": best.slices,
+            "grouping": best.method,
+            **best.forecast.to_json(),
+        }
+    return result

@@ -1,0 +1,208 @@
+"""`fedsgt plan` and `fedsgt config` as a person and as a program use them."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fedsgt.cli import main
+
+QUICK = ("--clients", "4", "--slices", "3", "--groups", "3", "--requests", "6")
+
+
+@dataclass
+class Done:
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def fedsgt(*arguments: str, cwd: Path | None = None) -> Done:
+    """The command's own entry point, in this process: a new one for each call would take most of the time."""
+    out, err, code = io.StringIO(), io.StringIO(), 0
+    before, here = sys.argv, Path.cwd()
+    sys.argv = ["fedsgt", *arguments]
+    try:
+        os.chdir(cwd or here)
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            main()
+    except SystemExit as stop:
+        code = int(stop.code or 0)
+    finally:
+        sys.argv = before
+        os.chdir(here)
+    return Done(code, out.getvalue(), err.getvalue())
+
+
+def shown(*arguments: str) -> str:
+    done = fedsgt(*arguments)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def as_json(*arguments: str) -> dict[str, Any]:
+    result: dict[str, Any] = json.loads(shown("plan", "--json", *arguments))
+    return result
+
+
+def test_the_papers_setting_fits_one_screen() -> None:
+    command = Path(sys.executable).parent / "fedsgt"  # as installed
+    text = subprocess.run([command, "plan"], capture_output=True, text=True, check=True).stdout
+    assert len(text.splitlines()) <= 24
+    assert max(len(line) for line in text.splitlines()) <= 80
+    for part in (
+        "10 clients",
+        "29.29 requests",
+        "55 passes",
+        "FedAvg 10",
+        "FedRetrain 310",
+        "rounds",
+        "240 MB",
+    ):
+        assert part in text
+
+
+def test_json_holds_the_curves_and_costs() -> None:
+    result = as_json()
+    assert result["deletion_rate"] == pytest.approx(29.2897, abs=1e-4)
+    assert result["cost"]["passes"] == 55
+    assert result["cost"]["fedretrain_passes"] == 310
+    assert result["storage_bytes"] == 240_000_000
+    assert len(result["survival"]) == len(result["live_share"]) == 31
+    assert result["survival"][16] >= 0.9 > result["survival"][17]
+    assert result["live_groups_stderr"] == [0.0] * 31
+
+
+def test_whole_clients_end_service_sooner() -> None:
+    single, whole = as_json("--requests", "10"), as_json("--requests", "10", "--client-requests", "10")
+    assert whole["survival"][6] < single["survival"][6]
+    assert whole["deletion_rate_clients"] < 7 < single["deletion_rate"]
+
+
+def test_a_prior_from_a_file_is_used(tmp_path: Path) -> None:
+    path = tmp_path / "prior.txt"
+    path.write_text("0.7 0.1\n0.1, 0.1\n")
+    uneven = as_json(*QUICK, "--prior", str(path))
+    assert uneven["survival"] == as_json(*QUICK, "--prior", "0.7,0.1,0.1,0.1")["survival"]
+    assert uneven["survival"] != as_json(*QUICK)["survival"]
+
+
+def test_an_estimate_shows_its_error() -> None:
+    arguments = (*QUICK, "--client-requests", "2", "--prior", "0.7,0.1,0.1,0.1")
+    assert "±" in shown("plan", *arguments)
+    assert as_json(*arguments)["survival_stderr"][-1] > 0
+
+
+def test_a_file_flags_and_overrides_together(tmp_path: Path) -> None:
+    path = tmp_path / "run.toml"
+    path.write_text("[grouping]\ngroups = 6\n[plan]\nbudget = 2\n")
+    result = as_json(str(path), "--budget", "3", "-s", "grouping.slices=2", "-s", "plan.budget=4")
+    assert result["plan"]["groups"] == 6
+    assert len(result["plan"]["sequences"]) == 3  # a flag is the nearest word
+    assert result["setting"]["slices"] == [2] * 10
+
+
+def test_unequal_slices_and_limits() -> None:
+    result = as_json(
+        "--clients", "3", "--slices", "4,2,2", "--groups", "4", "--limits", "2,2,2", "--requests", "4"
+    )
+    assert result["setting"]["slices"] == [4, 2, 2]
+
+
+def test_data_driven_groupings_are_planned_as_random_and_say_so() -> None:
+    assert "needs the data" in shown("plan", *QUICK, "--grouping", "centered")
+
+
+@pytest.mark.parametrize("suffix", ["svg", "png"])
+def test_the_plot_is_drawn(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"curves.{suffix}"
+    assert str(path) in shown("plan", *QUICK, "--plot", str(path))
+    content = path.read_bytes()
+    assert content.startswith(b"\x89PNG") if suffix == "png" else b"Survival" in content or b"<svg" in content
+    again = tmp_path / f"again.{suffix}"
+    shown("plan", *QUICK, "--plot", str(again))
+    assert again.read_bytes() == content
+
+
+def test_a_recommendation_explains_itself_and_can_be_looked_at() -> None:
+    done = fedsgt("plan", "--requests", "12", "--client-requests", "2", "--recommend", "--max-passes", "6")
+    assert done.returncode == 0, done.stderr
+    assert "Searching settings" in done.stderr
+    assert "Recommended Take L=" in done.stdout
+    again = " ".join(done.stdout.split("Look closer with: fedsgt ")[1].splitlines())
+    assert "passes over the data" in shown(*again.split())
+
+
+def test_a_recommendation_in_json() -> None:
+    result = as_json("--requests", "12", "--recommend", "--max-passes", "4")["recommendation"]
+    assert result["reason"].count(". ") == 1
+    assert result["cost"]["passes"] <= 4
+    assert {"slices", "grouping", "plan", "survival", "meets_target"} <= set(result)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "parts"),
+    [
+        (["--groups", "51"], ["grouping.groups", "51", "50"]),
+        (["--clients", "5", "--slices", "4", "--limits", "1"], ["client 0", "4 slices", "1 group"]),
+        (["--prior", "0.5,0.4,0.1"], ["prior", "3", "10"]),
+        (["--prior", ",".join(["0.2"] * 10)], ["prior", "sum", "2"]),
+        (["--prior", "a,b"], ["prior", "a,b"]),
+        (["--requests", "-1"], ["requests", "-1"]),
+        (["--requests", "5", "--client-requests", "6"], ["client requests", "6", "5"]),
+        (["--client-requests", "11"], ["client requests", "11", "10"]),
+        (["--clients", "0"], ["data.clients", "0"]),
+        (["--budget", "0"], ["plan.budget", "0"]),
+        (["--plan", "oak"], ["plan.kind", "oak", "tree"]),
+        (["--passes", "3"], ["plan.passes", "3", "5.5"]),
+        (["--module-size", "big"], ["module size", "big", "2.4MB"]),
+        (["--fedavg-rounds", "0"], ["fedavg rounds", "0"]),
+        (["--recommend", "--target", "1.5"], ["target", "1.5"]),
+        (["--recommend", "--max-passes", "1"], ["max passes", "1"]),
+        (["--plot", "curves.xyz"], ["plot", "curves.xyz"]),
+        (["--plot", "no/such/folder/curves.svg"], ["plot", "no/such/folder"]),
+        (["none.toml"], ["none.toml", "no such file"]),
+        (["--plan", "matching", "--budget", "11"], ["budget", "11", "10"]),
+    ],
+)
+def test_impossible_input_is_one_line_and_exit_code_2(
+    arguments: list[str], parts: list[str], tmp_path: Path
+) -> None:
+    done = fedsgt("plan", *arguments, cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert len(done.stderr.splitlines()) == 1
+    assert "Traceback" not in done.stderr
+    for part in parts:
+        assert part in done.stderr
+    assert list(tmp_path.iterdir()) == []  # nothing half written
+
+
+def test_config_show_and_schema() -> None:
+    assert "budget = 8" in shown("config", "show", "-s", "plan.budget=8")
+    assert json.loads(shown("config", "show", "--json"))["grouping"]["groups"] == 10
+    schema = json.loads(shown("config", "schema"))
+    assert schema["properties"].keys() == {
+        *("data", "grouping", "plan", "model", "peft", "training", "engine", "unlearning", "serving")
+    }
+
+
+def test_config_errors_have_exit_code_2() -> None:
+    done = fedsgt("config", "show", "-s", "plan.bugdet=8")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "did you mean budget" in done.stderr
+
+
+def test_version_and_help() -> None:
+    assert shown("--version").startswith("fedsgt ")
+    assert "plan" in shown("--help")
+    assert "--recommend" in shown("plan", "--help")
