@@ -84,10 +84,7 @@ def _facts(run: Run, scored: Forecast) -> Table:
         ("\ndeletion rate", "\n" + _rate(scored)),
         ("training", _cost(scored)),
         ("per client", _traffic(scored)),
-        (
-            "storage",
-            f"{_some(scored.plan.modules, 'module')}, {show_bytes(scored.plan.modules * scored.module_bytes)}",
-        ),
+        ("storage", _storage(scored)),
     ):
         table.add_row(name, fact)
     if run.grouping.method in ("bac", "centered"):
@@ -122,6 +119,11 @@ def _cost(scored: Forecast) -> str:
         f" FedRetrain {scored.fedretrain_passes} for {scored.stream.requests} requests,"
         f" dearer from request {scored.break_even} on"
     )
+
+
+def _storage(scored: Forecast) -> str:
+    modules = scored.plan.modules
+    return f"{_some(modules, 'module')}, {show_bytes(modules * scored.module_bytes)}"
 
 
 def _traffic(scored: Forecast) -> str:

@@ -59,5 +59,5 @@ def _empty_slice(client: str, index: int, parts: Sequence[Sequence[Record]]) -> 
     held, wanted = sum(map(len, parts)), len(parts)
     return (
         f"client {client}: slice {index} of {wanted} (counted from 0) is empty: {held} records are too few "
-        f"for {wanted} slices; lower data.slices for this client or give it more records"
+        f"for {wanted} slices; lower grouping.slices for this client or give it more records"
     )

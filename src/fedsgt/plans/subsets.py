@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+Number = TypeVar("Number", np.int8, np.int64, np.float64)
 
 LARGEST_EXACT = 20  # groups; the tables hold 2**groups entries
 
@@ -38,42 +41,33 @@ def subset_sums(weights: Iterable[float]) -> NDArray[np.float64]:
     return table
 
 
-def _halves(table: NDArray[np.generic], bit: int) -> tuple[NDArray[np.generic], NDArray[np.generic]]:
-    """Views of the entries without and with this bit, entry by entry alike but for it."""
-    blocks = table.reshape(-1, 2, 1 << bit)
-    return blocks[:, 0, :], blocks[:, 1, :]
-
-
 def spread_maximum(table: NDArray[np.int8]) -> None:
     """In place: each subset's entry becomes the largest among its own subsets."""
-    for bit in range(table.size.bit_length() - 1):
-        without, with_bit = _halves(table, bit)
-        np.maximum(with_bit, without, out=with_bit)
+    _sweep(table, lambda without, holding: np.maximum(holding, without, out=holding))
 
 
 def mobius(table: NDArray[np.int64]) -> None:
     """In place: the coefficients g with table[A] = sum of g[B] over B within A."""
-    for bit in range(table.size.bit_length() - 1):
-        without, with_bit = _halves(table, bit)
-        np.subtract(with_bit, without, out=with_bit)
+    _sweep(table, lambda without, holding: np.subtract(holding, without, out=holding))
 
 
 def subset_totals(table: NDArray[np.float64]) -> None:
     """In place: each subset's entry becomes the sum over its own subsets."""
-    for bit in range(table.size.bit_length() - 1):
-        without, with_bit = _halves(table, bit)
-        np.add(with_bit, without, out=with_bit)
+    _sweep(table, lambda without, holding: np.add(holding, without, out=holding))
 
 
 def superset_mobius(table: NDArray[np.float64]) -> None:
     """In place: the coefficients g with table[A] = sum of g[B] over B that hold A."""
-    for bit in range(table.size.bit_length() - 1):
-        without, with_bit = _halves(table, bit)
-        np.subtract(without, with_bit, out=without)
+    _sweep(table, lambda without, holding: np.subtract(without, holding, out=without))
 
 
 def superset_sums(table: NDArray[np.float64]) -> None:
     """In place: each subset's entry becomes the sum over all subsets that hold it."""
+    _sweep(table, lambda without, holding: np.add(without, holding, out=without))
+
+
+def _sweep(table: NDArray[Number], step: Callable[[NDArray[Number], NDArray[Number]], object]) -> None:
+    """For each group in turn: change the entries without it and those that hold it, alike but for it."""
     for bit in range(table.size.bit_length() - 1):
-        without, with_bit = _halves(table, bit)
-        np.add(without, with_bit, out=without)
+        blocks = table.reshape(-1, 2, 1 << bit)
+        step(blocks[:, 0, :], blocks[:, 1, :])
