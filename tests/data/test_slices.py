@@ -123,7 +123,7 @@ def test_an_empty_slice_is_named() -> None:
     parts = [records[:3], records[3:], [], [], []]
     problem = (
         r"client 3: slice 2 of 5 \(counted from 0\) is empty: 7 records are too few for 5 slices; "
-        r"lower data\.slices for this client or give it more records$"
+        r"lower grouping\.slices for this client or give it more records$"
     )
     with pytest.raises(InputError, match=problem):
         check_slices("3", parts)

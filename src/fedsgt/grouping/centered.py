@@ -4,7 +4,8 @@ import numpy as np
 
 from fedsgt.grouping.problem import Hints, Ints, Problem, read_embeddings
 from fedsgt.grouping.randomized import random_groups
-from fedsgt.grouping.swaps import Swaps, descend
+from fedsgt.grouping.swaps import Swaps
+from fedsgt.grouping.trades import descend_by_pieces
 
 MOST_RESTARTS = 100
 # Restarts pay where slices are few; with many, one descent is already close to zero.
@@ -15,7 +16,7 @@ def centered_groups(problem: Problem, hints: Hints, rng: np.random.Generator) ->
     """Minimise Eq. 1 under Eq. 2-3: descend from random groupings, and from the best one shaken."""
     vectors = read_embeddings(hints.embeddings, problem.total)
     swaps = Swaps(problem, vectors, random_groups(problem, hints, rng))
-    descend(swaps, rng)
+    descend_by_pieces(swaps, vectors, rng)
     best, least = swaps.group_of, swaps.value()
     for restart in range(min(MOST_RESTARTS, PAIRS_OVER_RESTARTS // problem.total**2)):
         # Limits cut the space into parts that single exchanges do not leave, so half the starts are fresh.
@@ -24,7 +25,7 @@ def centered_groups(problem: Problem, hints: Hints, rng: np.random.Generator) ->
         else:
             swaps.load(best)
             _shake(swaps, rng)
-        descend(swaps, rng)
+        descend_by_pieces(swaps, vectors, rng)
         if swaps.value() < least:
             best, least = swaps.group_of, swaps.value()
     return best

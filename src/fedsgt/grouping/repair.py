@@ -3,8 +3,9 @@
 import numpy as np
 
 from fedsgt.grouping.problem import Floats, Hints, Ints, Problem
-from fedsgt.grouping.randomized import random_groups
-from fedsgt.grouping.swaps import PARTNERS, Swaps, descend
+from fedsgt.grouping.randomized import any_assignment, random_groups
+from fedsgt.grouping.swaps import PARTNERS, Swaps
+from fedsgt.grouping.trades import descend_by_pieces
 
 
 def settle(
@@ -15,8 +16,9 @@ def settle(
         return group_of
     swaps = Swaps(problem, vectors, group_of, sign)
     if not _repaired(swaps, rng):
-        swaps.load(random_groups(problem, Hints(), rng))
-        descend(swaps, rng)
+        # What is to be far apart from the whole starts best with clients undivided.
+        swaps.load(any_assignment(problem, rng) if sign < 0 else random_groups(problem, Hints(), rng))
+        descend_by_pieces(swaps, vectors, rng)
     return swaps.group_of
 
 

@@ -24,16 +24,24 @@ class Swaps:
 
     With centred vectors e, group sums T and sizes n, Eq. 1 is the sum of |T_g|^2 / n_g^2. Exchanging a of g
     with b of h adds d = e_b - e_a to T_g and takes it from T_h, which changes Eq. 1 by
-    2 d.(T_g/n_g^2 - T_h/n_h^2) + |d|^2 (1/n_g^2 + 1/n_h^2).
+    2 d.(T_g/n_g^2 - T_h/n_h^2) + |d|^2 (1/n_g^2 + 1/n_h^2). With `widths`, items of equal width trade, and
+    widths make up the sizes.
     """
 
-    def __init__(self, problem: Problem, vectors: Floats, group_of: Ints, sign: float = 1.0) -> None:
+    def __init__(
+        self,
+        problem: Problem,
+        vectors: Floats,
+        group_of: Ints,
+        sign: float = 1.0,
+        widths: Ints | None = None,
+    ) -> None:
         self.problem = problem
         self.sign = sign
+        self._widths = widths
         self._vectors = vectors - vectors.mean(axis=0)
-        # A change below this is rounding, not progress.
-        self.rounding = 1e-12 * float((vectors**2).sum(axis=1).max()) / int(problem.sizes.min()) ** 2
         self._squares = (self._vectors**2).sum(axis=1)
+        self._largest = float((vectors**2).sum(axis=1).max())
         self._gram = self._vectors @ self._vectors.T if len(vectors) <= MOST_IN_MATRIX else None
         self._apart = None if self._gram is None else self._distances(self._gram, ALL, ALL)
         self.load(group_of)
@@ -42,7 +50,7 @@ class Swaps:
         """Take over another assignment."""
         groups = self.problem.groups
         self.group_of = group_of.copy()
-        self._weight = self.sign / np.bincount(group_of, minlength=groups) ** 2.0
+        self._weight = self.sign / np.bincount(group_of, self._widths, groups) ** 2.0
         self._weights = self._weight[:, None] + self._weight
         # Inside one group an exchange changes nothing.
         np.fill_diagonal(self._weights, 0.0)
@@ -54,6 +62,19 @@ class Swaps:
     def value(self) -> float:
         """Eq. 1 now, with the sign."""
         return float(self._pull[np.arange(len(self.group_of)), self.group_of].sum())
+
+    def rounding(self) -> float:
+        """A smaller change is no progress."""
+        return 1e-12 * self._largest * float(np.abs(self._weight).max())
+
+    def allowed_changes(self, rows: Some, columns: Some) -> Floats:
+        """The same as `changes`, infinite where limits or widths forbid the exchange."""
+        changes = self.changes(rows, columns)
+        if self.problem.binding:
+            changes[self.over_after(rows, columns) > 0] = np.inf
+        if self._widths is not None:
+            changes[self._widths[rows][:, None] != self._widths[columns]] = np.inf
+        return changes
 
     def changes(self, rows: Some, columns: Some) -> Floats:
         """What each exchange of a row's slice with a column's would change in Eq. 1."""
@@ -132,7 +153,7 @@ def descend(swaps: Swaps, rng: np.random.Generator) -> None:
     slices = len(swaps.group_of)
     lots = _lots(slices, rng)
     # With sampled partners small gains are not worth the steps.
-    least = max(swaps.rounding, (1e-5 if slices > PARTNERS else 1e-9) * abs(swaps.value()))
+    least = max(swaps.rounding(), (1e-5 if slices > PARTNERS else 1e-9) * abs(swaps.value()))
     quiet = 0
     for step in range(STEPS):
         partners = ALL if slices <= PARTNERS else rng.integers(slices, size=PARTNERS)
@@ -148,9 +169,7 @@ def _lots(slices: int, rng: np.random.Generator) -> list[Some]:
 
 
 def _improve(swaps: Swaps, rows: Some, columns: Some, least: float) -> bool:
-    changes = swaps.changes(rows, columns)
-    if swaps.problem.binding:
-        changes[swaps.over_after(rows, columns) > 0] = np.inf
+    changes = swaps.allowed_changes(rows, columns)
     row, column = divmod(int(changes.argmin()), changes.shape[1])
     if changes[row, column] >= -least:
         return False
