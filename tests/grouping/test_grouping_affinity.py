@@ -51,6 +51,13 @@ def test_clusters_take_the_fewest_groups_that_balance_allows() -> None:
         assert groups_touched(grouping, clusters) == [2, 1, 1]
 
 
+def test_large_clusters_come_first() -> None:
+    # The other way round the small ones would share a group, and one of the large be cut in three.
+    clusters: list[object] = [0, 1, 2, 3, 4, 5]
+    grouping = make("affinity", [4, 4, 4, 1, 1, 1], 3, clusters=clusters)
+    assert groups_touched(grouping, clusters) == [1] * 6
+
+
 def test_the_order_is_seeded() -> None:
     made = [make("affinity", SLICES, 20, clusters=CLUSTERS, seed=seed).group_of for seed in (0, 0, 1)]
     assert (made[0] == made[1]).all()
@@ -77,11 +84,25 @@ def test_rates_count_per_slice() -> None:
 
 
 def test_limits_come_before_clusters() -> None:
-    # Whole clients of 3 and 2 fill groups of 5 only across the two clusters.
-    slices, clusters = [3, 3, 3, 2, 2, 2], [0, 0, 0, 1, 1, 1]
+    # Whole clients of 2 and 3 fill groups of 5 only across the two clusters.
+    slices, clusters = [2, 2, 2, 3, 3, 3], [0, 0, 0, 1, 1, 1]
     for seed in range(10):
         grouping = make("affinity", slices, 3, limits=1, clusters=clusters, seed=seed)
         assert (grouping.counts() > 0).sum(axis=1).tolist() == [1] * 6
+
+
+def test_where_limits_break_clusters_they_stay_together_as_far_as_they_can() -> None:
+    near, far = [], []
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        slices, clusters = rng.integers(2, 6, size=36), rng.integers(6, size=36).tolist()
+        made = [
+            make(method, slices, 8, limits=1, seed=seed, clusters=clusters)
+            for method in ("affinity", "random")
+        ]
+        near.append(sum(groups_touched(made[0], clusters)))
+        far.append(sum(groups_touched(made[1], clusters)))
+    assert np.mean(near) < 0.7 * np.mean(far)
 
 
 def test_with_many_slices_limits_are_kept_without_exchanges(monkeypatch: pytest.MonkeyPatch) -> None:

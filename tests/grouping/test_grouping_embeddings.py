@@ -114,6 +114,30 @@ def test_bac_with_a_short_last_cluster_by_hand() -> None:
     assert as_sets(grouping) == {frozenset({0, 3}), frozenset({1, 2, 4})}
 
 
+def test_a_short_stage_helps_the_group_that_gains_most() -> None:
+    """The last slice (10, 0) brings (-4, 0) nearest to the mean, but (-6, 7) gains most from it."""
+    grouping = make("bac", [4], 3, embeddings=[[-4.0, 0.0], [-6.0, 7.0], [0.0, -7.0], [10.0, 0.0]])
+    assert as_sets(grouping) == {frozenset({0}), frozenset({1, 3}), frozenset({2})}
+
+
+def test_bac_forbids_what_limits_forbid(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bac, "settle", lambda problem, vectors, group_of, rng: group_of)
+    grouping = make("bac", [2, 2], 2, limits=1, embeddings=[[0.0], [10.0], [1.0], [13.0]])
+    assert as_sets(grouping) == {frozenset({0, 1}), frozenset({2, 3})}
+
+
+def test_refining_makes_base_clusters_tighter(monkeypatch: pytest.MonkeyPatch) -> None:
+    vectors = np.random.default_rng(0).random((60, 4))
+
+    def width() -> float:
+        clusters = [vectors[members] for members in bac.base_clusters(vectors, 7)]
+        return float(sum(((own - own.mean(axis=0)) ** 2).sum() for own in clusters))
+
+    refined = width()
+    monkeypatch.setattr(bac, "MOST_REFINED", 0)
+    assert refined < 0.95 * width()
+
+
 def test_base_clusters_are_equal_in_size_and_find_blobs() -> None:
     rng = np.random.default_rng(0)
     blobs = np.repeat([[0.0, 0.0], [9.0, 0.0], [0.0, 9.0], [9.0, 9.0]], 6, axis=0)

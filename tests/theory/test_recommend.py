@@ -72,6 +72,12 @@ def test_it_meets_a_target_within_reach() -> None:
     assert found.best.survival >= 0.9
 
 
+def test_a_higher_target_is_paid_for_in_live_data() -> None:
+    easy, hard = advice(Stream(4), 4, 0.5).best, advice(Stream(4), 4, 0.9).best
+    assert 0.5 <= easy.survival < 0.9 <= hard.survival
+    assert easy.forecast.mean_live_share > hard.forecast.mean_live_share
+
+
 def test_of_those_that_meet_the_target_it_keeps_most_data_live() -> None:
     stream = Stream(5)
     found = advice(stream, 12, 0.8)

@@ -179,6 +179,15 @@ def test_whole_clients_under_an_uneven_prior_are_simulated(requests: int, whole:
     assert run_stream(plan, COUNTS, stream) == curves
 
 
+def test_those_left_are_drawn_by_their_own_shares_when_nearly_all_the_chance_has_gone() -> None:
+    prior = [Fraction(1, 10**9), Fraction(2, 10**9), 1 - Fraction(6, 10**9), Fraction(3, 10**9)]
+    plan, stream = rotations(4), Stream(4, 3, tuple(map(float, prior)))
+    lives, alive = brute(plan, COUNTS, stream, prior)
+    curves = run_stream(plan, COUNTS, stream)
+    assert within(curves.live, lives)
+    assert within(curves.alive, alive)
+
+
 def test_an_even_prior_needs_no_simulation() -> None:
     plain = run_stream(rotations(4), COUNTS, Stream(6, 3))
     assert run_stream(rotations(4), COUNTS, Stream(6, 3, (0.25,) * 4)) == plain

@@ -102,8 +102,7 @@ def _plan(run: Run) -> Plan:
     if section.kind != "tree":
         return make(section.kind, groups, section.budget, section.passes, seed=section.seed)
     with progress("Searching a tree plan") as done:
-        done(0.0)
-        return make(section.kind, groups, section.budget, section.passes, seed=section.seed)
+        return make("tree", groups, section.budget, section.passes, seed=section.seed, progress=done)
 
 
 def _counts(run: Run, likely: tuple[float, ...] | None) -> Counts:

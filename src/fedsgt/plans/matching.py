@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linear_sum_assignment
 
 from fedsgt.errors import InputError
 from fedsgt.plans.plan import Path, Plan
@@ -18,6 +17,8 @@ def matching(groups: int, budget: int | None = None, prior: NDArray[np.float64] 
     times the chance that it is alive, averaged over the requests to come. A matching always exists: after n
     steps each group stands in exactly n sequences, so each has equally many left to choose from.
     """
+    from scipy.optimize import linear_sum_assignment  # half a second to import, seldom needed
+
     budget = groups if budget is None else budget
     if budget > groups:
         raise InputError(

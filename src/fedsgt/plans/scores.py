@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.integrate import quad
 
 from fedsgt.plans.estimate import Estimate
 from fedsgt.plans.montecarlo import independent_hits, simulate
@@ -137,6 +136,8 @@ def _powers(unhit: NDArray[np.float64], count: int) -> NDArray[np.float64]:
 
 def _last_arrival(chances: NDArray[np.float64]) -> float:
     """E[max of independent exponentials]: the discrete stream's expectation without its 2^heads terms."""
+    from scipy.integrate import quad  # half a second to import, seldom needed
+
     scale = 1 / chances.min()
     value, _ = quad(lambda t: -np.expm1(np.log1p(-np.exp(-chances * t * scale)).sum()), 0, np.inf, limit=500)
     return float(value * scale)

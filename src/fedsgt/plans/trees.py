@@ -27,6 +27,12 @@ LARGEST_SEARCHED = 16
 ROUNDING = 1e-10  # of that scale; what passes for a tie here is judged exactly before it is kept
 Goal = Callable[[NDArray[np.float64], float], tuple[float, float]]  # what to lower, and how far out of bounds
 
+Progress = Callable[[float], None]  # told the share that is done
+
+
+def ignore(share: float) -> None:
+    """For those who do not watch."""
+
 
 def tree(
     groups: int,
@@ -36,6 +42,7 @@ def tree(
     *,
     seed: int = 0,
     effort: float = 1.0,
+    progress: Progress = ignore,
 ) -> Plan:
     """The cheapest tree with expected live groups nowhere below those of `budget` rotations (L by default).
 
@@ -47,7 +54,7 @@ def tree(
     arcs = rotation_family(groups, floor.roots)
     if groups > LARGEST_SEARCHED or groups < 3:
         return _unsearched(plan_of(arcs), budget, passes)
-    search = _Search(make_coverage(groups, prior), floor, prior, seed, effort)
+    search = _Search(make_coverage(groups, prior), floor, prior, seed, effort, progress)
     if passes is None:
         return plan_of(search.cheapest(arcs))
     if budget is None:
@@ -95,7 +102,13 @@ class _Search:
     """Simulated annealing with a fixed number of moves, so that a seed always gives the same plan."""
 
     def __init__(
-        self, coverage: Coverage, floor: Plan, prior: NDArray[np.float64] | None, seed: int, effort: float
+        self,
+        coverage: Coverage,
+        floor: Plan,
+        prior: NDArray[np.float64] | None,
+        seed: int,
+        effort: float,
+        progress: Progress,
     ) -> None:
         self.coverage, self.rotations, self.prior, self.seed = coverage, floor, prior, seed
         self.requests = coverage.requests
@@ -104,6 +117,7 @@ class _Search:
         # What rotations offer beyond single groups is the scale on which falling short is judged.
         self.scale = np.maximum(self.floor - roots_only, 1e-300)
         self.moves = max(1, int(coverage.affordable_moves * effort))
+        self.progress = progress
 
     def cheapest(self, start: Family) -> Family:
         def goal(curve: NDArray[np.float64], passes: float) -> tuple[float, float]:
@@ -146,6 +160,8 @@ class _Search:
         value, outside = goal(self.coverage.curve(total), family.passes)
         best_value = value if outside == 0 else math.inf
         for move in range(self.moves):
+            if move % 4096 == 0:
+                self.progress(move / self.moves)
             changes = family.propose(rng)
             if not changes:
                 continue

@@ -7,13 +7,14 @@ from dataclasses import dataclass, replace
 
 from fedsgt.errors import InputError
 from fedsgt.plans import Plan, make
-from fedsgt.plans.trees import tree
+from fedsgt.plans.trees import Progress, ignore, tree
 from fedsgt.theory.planner import Forecast, forecast
 from fedsgt.theory.stream import Counts
 
 GROUPS = (3, 4, 5, 6, 8, 10, 12, 16)
 SLICES = (1, 2, 3, 5, 10)
 MIXED = 2  # slices of a group at the least: a group of one slice would show one client's data alone
+SCREENED = 0.7  # of the time, more or less, when the choice is made
 SCREENING = 0.1  # of the usual search, for all candidates but the one chosen
 METHODS = ("random", "affinity")  # the others need embeddings of the data
 
@@ -89,7 +90,7 @@ def recommend(
     group: GroupSlices,
     max_passes: float,
     target: float = 0.9,
-    progress: Callable[[float], None] = lambda share: None,
+    progress: Progress = ignore,
 ) -> Recommendation:
     """The setting with most live data over the stream, of those that survive it at no more than this cost."""
     if not 0 < target < 1:
@@ -106,24 +107,25 @@ def recommend(
         best = max(enough, key=lambda c: (round(c.forecast.mean_live_share, 3), -c.forecast.plan.passes))
     else:
         best = max(found, key=lambda c: (round(c.survival, 3), c.forecast.mean_live_share))
+    full = _made_fully(best, given, group, lambda share: progress(SCREENED + (1 - SCREENED) * share))
     progress(1.0)
-    return Recommendation(_made_fully(best, given, group), given, target, max_passes, len(found))
+    return Recommendation(full, given, target, max_passes, len(found))
 
 
-def _made_fully(best: Candidate, given: Forecast, group: GroupSlices) -> Candidate:
+def _made_fully(best: Candidate, given: Forecast, group: GroupSlices, progress: Progress) -> Candidate:
     """The candidate with its plan as `make` gives it, which is what a run would train."""
-    plan = make(best.kind, best.forecast.plan.groups, passes=best.passes)
+    plan = make(best.kind, best.forecast.plan.groups, passes=best.passes, progress=progress)
     counts = group(best.method, best.slices, plan.groups)
     scored = forecast(plan, counts, given.stream, given.module_bytes, given.fedavg_rounds)
     return replace(best, forecast=scored)
 
 
 def _candidates(
-    given: Forecast, clients: int, group: GroupSlices, max_passes: float, progress: Callable[[float], None]
+    given: Forecast, clients: int, group: GroupSlices, max_passes: float, progress: Progress
 ) -> Iterator[Candidate]:
     sizes = [groups for groups in GROUPS if (groups + 1) / 2 <= max_passes]
     for index, groups in enumerate(sizes):
-        progress(0.9 * sum(size**2 for size in sizes[:index]) / sum(size**2 for size in sizes))
+        progress(SCREENED * sum(size**2 for size in sizes[:index]) / sum(size**2 for size in sizes))
         plans = list(_plans(groups, max_passes))
         for slices in SLICES:
             if MIXED * groups > clients * slices:
