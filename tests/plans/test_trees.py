@@ -81,6 +81,14 @@ def test_a_seed_always_gives_the_same_plan(seed: int) -> None:
     assert tree(6, seed=seed, effort=0.02) == first
 
 
+def test_a_search_says_how_far_it_is_and_is_not_changed_by_it() -> None:
+    seen: list[float] = []
+    assert tree(6, effort=0.05, progress=seen.append) == tree(6, effort=0.05)
+    assert seen[0] == 0
+    assert seen == sorted(seen)
+    assert 0.5 < seen[-1] < 1
+
+
 def test_as_many_passes_as_rotations_keep_far_more_live() -> None:
     plan = tree(10, passes=52.5, effort=0.1)
     assert plan.passes <= 52.5

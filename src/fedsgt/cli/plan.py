@@ -142,6 +142,7 @@ def _to_json(run: Run, scored: Forecast, advice: Recommendation | None) -> dict[
         best = advice.best
         result["recommendation"] = {
             "reason": advice.reason(),
+            "keep_given": advice.keep_given,
             "meets_target": advice.meets_target,
             "settings_searched": advice.searched,
             "slices": best.slices,

@@ -24,7 +24,7 @@ def draw(path: Path, scored: Forecast, advice: Recommendation | None) -> None:
     mpl.rcParams["svg.hashsalt"] = "fedsgt"  # the same picture is the same file
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4.2), layout="constrained")
     _curves(left, right, scored, _label(scored), "C0")
-    if advice is not None:
+    if advice is not None and not advice.keep_given:
         best = advice.best.forecast
         _curves(left, right, best, f"recommended: {_label(best)}", "C2")
     if scored.stream.whole_clients == 0 and scored.stream.prior is None:

@@ -34,6 +34,8 @@ def show_forecast(run: Run, scored: Forecast) -> None:
 def show_recommendation(advice: Recommendation) -> None:
     console = Console(highlight=False)
     console.print(f"\n[bold]Recommended[/bold] {advice.reason()}")
+    if advice.keep_given:
+        return
     flags = (
         f"--groups {advice.best.forecast.plan.groups} --slices {advice.best.slices} --plan {advice.best.kind}"
     )
@@ -103,8 +105,9 @@ def _rate(scored: Forecast) -> str:
         fact = "never exhausted: some first group is never hit"
     else:
         fact = f"{scored.deletion_rate:,.2f} requests until nothing is live, of single slices"
-    if scored.deletion_rate_clients is not None:
-        fact += f"; {scored.deletion_rate_clients:.2f} of whole clients"
+    rate = scored.deletion_rate_clients
+    if rate is not None:
+        fact += f"; {rate:.2f} of whole clients" if math.isfinite(rate) else "; never by whole clients"
     below = next((count for count, alive in enumerate(scored.curves.alive) if alive < 0.9), None)
     tail = (
         f"alive with less than 90% from request {below} on" if below else "alive with 90% or more throughout"

@@ -63,6 +63,12 @@ class Swaps:
         """Eq. 1 now, with the sign."""
         return float(self._pull[np.arange(len(self.group_of)), self.group_of].sum())
 
+    def pairs_per_step(self) -> int:
+        """Fewer where each distance has to be computed from long vectors."""
+        return (
+            PAIRS_PER_STEP if self._gram is not None else PAIRS_PER_STEP * 10 // (9 + self._vectors.shape[1])
+        )
+
     def rounding(self) -> float:
         """A smaller change is no progress."""
         return 1e-12 * self._largest * float(np.abs(self._weight).max())
@@ -154,7 +160,7 @@ def _distances(gram: Floats) -> Floats:
 def descend(swaps: Swaps, rng: np.random.Generator) -> None:
     """Exchange the best pair in sight, until a look at every slice finds none that helps."""
     slices = len(swaps.group_of)
-    lots = _lots(slices, rng)
+    lots = _lots(slices, swaps.pairs_per_step(), rng)
     # With sampled partners small gains are not worth the steps.
     least = max(swaps.rounding(), (1e-5 if slices > PARTNERS else 1e-9) * abs(swaps.value()))
     quiet = 0
@@ -165,9 +171,9 @@ def descend(swaps: Swaps, rng: np.random.Generator) -> None:
             return
 
 
-def _lots(slices: int, rng: np.random.Generator) -> list[Some]:
+def _lots(slices: int, pairs: int, rng: np.random.Generator) -> list[Some]:
     """All slices at once if the pairs are few, else in random lots."""
-    lots = -(-slices * min(slices, PARTNERS) // PAIRS_PER_STEP)
+    lots = min(slices, -(-slices * min(slices, PARTNERS) // pairs))
     return [ALL] if lots == 1 else list(np.array_split(rng.permutation(slices), lots))
 
 

@@ -61,7 +61,7 @@ class UniformCoverage:
 
     def __init__(self, groups: int) -> None:
         self.requests = requests_watched(groups)
-        self.affordable_moves = 6_000 * groups**2 >> max(0, groups - 12)
+        self.affordable_moves = min(600 * groups**3, 900_000) >> max(0, groups - 12)
         self._supersets = Supersets(groups)
         self._of_size = [_bits(sizes(groups) == size) for size in range(groups + 1)]
         self.nothing = np.zeros(groups + 1)

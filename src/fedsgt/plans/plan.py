@@ -160,6 +160,10 @@ def _each(requests: int | Sequence[int], score: scores.Curve) -> Estimate | list
 def check_prior(prior: ArrayLike, length: int, what: str = "group") -> NDArray[np.float64]:
     """The prior as an array, or an error that says why it is none."""
     array = np.asarray(prior, dtype=np.float64)
+    if array.ndim != 1:
+        raise InputError(
+            f"prior: an array of {array.ndim} dimensions; give a list with one value for each {what}"
+        )
     if array.shape != (length,):
         raise InputError(f"prior: {array.size} values for {length} {what}s; give one for each {what}")
     if not np.isfinite(array).all() or (array < 0).any():

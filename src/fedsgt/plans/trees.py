@@ -60,7 +60,9 @@ def tree(
     if budget is None:
         order: list[int] = list(range(groups)) if prior is None else np.argsort(prior, kind="stable").tolist()
         return plan_of(search.best_within(chain_family(order, passes), passes, above_floor=False))
+    search.progress = lambda share: progress(share / 2)
     cheapest = search.cheapest(arcs)
+    search.progress = lambda share: progress((1 + share) / 2)
     _check_enough(passes, cheapest.passes, budget)
     return plan_of(search.best_within(cheapest, passes, above_floor=True))
 

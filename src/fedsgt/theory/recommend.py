@@ -56,8 +56,26 @@ class Recommendation:
     def meets_target(self) -> bool:
         return self.best.survival >= self.target
 
+    @property
+    def keep_given(self) -> bool:
+        """Nothing found is better than what was there."""
+        affordable = self.given.plan.passes <= self.max_passes
+        return affordable and rank(self.given, self.target) >= rank(self.best.forecast, self.target)
+
     def reason(self) -> str:
         """Why, in two sentences."""
+        return self._why_keep() if self.keep_given else f"{self._why_take()} {self._trade_off()}"
+
+    def _why_keep(self) -> str:
+        given = self.given
+        return (
+            f"Keep the setting given: none of the {self.searched} searched within {self.max_passes:g} passes"
+            f" is better. It is alive after {given.stream.requests} requests with probability"
+            f" {given.curves.alive[-1]:.2f} and keeps {given.mean_live_share:.0%} of the data live"
+            " on average."
+        )
+
+    def _why_take(self) -> str:
         best, requests = self.best, self.given.stream.requests
         served = f"it is alive after {requests} requests with probability {best.survival:.2f}"
         kept = f"keeps {best.forecast.mean_live_share:.0%} of the data live on average"
@@ -65,7 +83,7 @@ class Recommendation:
             f"{self.given.curves.alive[-1]:.2f} and {self.given.mean_live_share:.0%} for the setting given"
         )
         passes = f"for {best.forecast.plan.passes:g} passes"
-        return f"Take {best.label}: {served} and {kept}, against {given}, {passes}. {self._trade_off()}"
+        return f"Take {best.label}: {served} and {kept}, against {given}, {passes}."
 
     def _trade_off(self) -> str:
         cost = f"of the {self.searched} settings within {self.max_passes:g} passes"
@@ -102,14 +120,18 @@ def recommend(
     found = list(_candidates(given, clients, group, max_passes, progress))
     if not found:
         raise InputError(f"clients: no setting searched can group {clients} clients within their limits")
-    enough = [candidate for candidate in found if candidate.survival >= target]
-    if enough:
-        best = max(enough, key=lambda c: (round(c.forecast.mean_live_share, 3), -c.forecast.plan.passes))
-    else:
-        best = max(found, key=lambda c: (round(c.survival, 3), c.forecast.mean_live_share))
+    best = max(found, key=lambda candidate: rank(candidate.forecast, target))
     full = _made_fully(best, given, group, lambda share: progress(SCREENED + (1 - SCREENED) * share))
     progress(1.0)
     return Recommendation(full, given, target, max_passes, len(found))
+
+
+def rank(scored: Forecast, target: float) -> tuple[bool, float, float]:
+    """Those that survive by their live data, then by cost; the others by how near they come."""
+    survival, live = float(scored.curves.alive[-1]), scored.mean_live_share
+    if survival >= target:
+        return True, round(live, 3), -scored.plan.passes
+    return False, round(survival, 3), live
 
 
 def _made_fully(best: Candidate, given: Forecast, group: GroupSlices, progress: Progress) -> Candidate:
@@ -123,7 +145,8 @@ def _made_fully(best: Candidate, given: Forecast, group: GroupSlices, progress: 
 def _candidates(
     given: Forecast, clients: int, group: GroupSlices, max_passes: float, progress: Progress
 ) -> Iterator[Candidate]:
-    sizes = [groups for groups in GROUPS if (groups + 1) / 2 <= max_passes]
+    most = clients * max(SLICES) // MIXED
+    sizes = [groups for groups in GROUPS if groups <= most and (groups + 1) / 2 <= max_passes]
     for index, groups in enumerate(sizes):
         progress(SCREENED * sum(size**2 for size in sizes[:index]) / sum(size**2 for size in sizes))
         plans = list(_plans(groups, max_passes))

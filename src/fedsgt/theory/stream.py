@@ -63,6 +63,8 @@ class Curves:
 def run_stream(plan: Plan, counts: Counts, stream: Stream) -> Curves:
     """Exact up to 20 groups, unless whole clients leave under an uneven prior; else Monte Carlo."""
     clients = counts.shape[0]
+    if counts.shape != (clients, plan.groups):
+        raise InputError(f"counts: shape {counts.shape}; the plan needs clients x {plan.groups} groups")
     prior = None if stream.prior is None else check_prior(stream.prior, clients, "client")
     may_leave = clients if prior is None else int((prior > 0).sum())
     if stream.whole_clients > may_leave:
@@ -92,7 +94,7 @@ def _exact(plan: Plan, counts: Counts, stream: Stream, prior: NDArray[np.float64
         if whole_client:  # the next to leave must be one with no slice in B
             unhit *= np.maximum(outside - gone, 0) / (clients - gone)
             gone += 1
-        elif gone < clients:  # those who left held nothing of B, so the others' chance of hitting it rises
+        else:  # those who left held nothing of B, so the others' chance of hitting it rises
             unhit *= np.maximum(1 - hit * clients / (clients - gone), 0)
         live.append(Estimate(float(terms.live @ unhit)))
         alive.append(Estimate(float(np.clip(terms.alive @ unhit, 0, 1))))  # rounding may step out
@@ -125,13 +127,13 @@ def _first_hits(
     counts: Counts, stream: Stream, prior: NDArray[np.float64], rng: np.random.Generator, trials: int
 ) -> NDArray[np.int64]:
     """Which request first hits each group, for each trial (one past the last where none does)."""
-    groups, may_leave = counts.shape[1], int((prior > 0).sum())
+    groups = counts.shape[1]
     slice_shares = np.cumsum(counts / counts.sum(axis=1, keepdims=True), axis=1)
     hits = np.full((trials, groups), stream.requests + 1, dtype=np.int64)
     gone = np.empty((trials, 0), dtype=np.int64)
     for request, whole_client in enumerate(stream.kinds(), start=1):
-        if gone.shape[1] == may_leave or (hits < request).all():
-            break  # nobody is left to ask, or nothing to hit
+        if (hits < request).all():
+            break  # nothing is left to hit
         drawn = _draw_clients(prior, gone, rng)
         if whole_client:
             struck = counts[drawn] > 0
