@@ -134,7 +134,7 @@ def test_the_plot_is_drawn(tmp_path: Path, suffix: str) -> None:
 
 
 def test_a_recommendation_explains_itself_and_can_be_looked_at() -> None:
-    done = fedsgt("plan", "--requests", "12", "--client-requests", "2", "--recommend", "--max-passes", "6")
+    done = fedsgt("plan", "--requests", "12", "--client-requests", "2", "--recommend", "--max-passes", "4")
     assert done.returncode == 0, done.stderr
     assert "Searching settings" in done.stderr
     assert "Recommended Take L=" in done.stdout

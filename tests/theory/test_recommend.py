@@ -197,3 +197,18 @@ def test_a_target_that_is_no_probability_is_refused(target: float) -> None:
 def test_too_few_passes_are_refused(max_passes: float) -> None:
     with pytest.raises(InputError, match=r"^max passes: .* is too little; the smallest plan takes 2$"):
         advice(Stream(2), max_passes)
+
+
+def test_a_setting_that_nothing_beats_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "GROUPS", (3,))
+    good = forecast(make("greedy", 8), group("random", 5, 8), Stream(6))
+    found = recommend(good, CLIENTS, group, good.plan.passes)
+    assert found.keep_given
+    assert found.reason().startswith("Keep the setting given: ")
+    assert found.reason().count(". ") == 1
+    dearer = recommend(good, CLIENTS, group, good.plan.passes - 1)
+    assert not dearer.keep_given  # it costs more than may be spent
+
+
+def test_a_setting_that_something_beats_is_not_kept() -> None:
+    assert not advice(Stream(6), 12).keep_given

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from fedsgt.grouping.bac import bac_groups
 from fedsgt.grouping.problem import Hints, Ints, Problem, read_embeddings
 from fedsgt.grouping.randomized import random_groups
 from fedsgt.grouping.swaps import Swaps
@@ -13,9 +14,9 @@ PAIRS_OVER_RESTARTS = 500_000
 
 
 def centered_groups(problem: Problem, hints: Hints, rng: np.random.Generator) -> Ints:
-    """Minimise Eq. 1 under Eq. 2-3: descend from random groupings, and from the best one shaken."""
+    """Minimise Eq. 1 under Eq. 2-3: descend from BAC's grouping, from random ones, and from the best one shaken."""
     vectors = read_embeddings(hints.embeddings, problem.total)
-    swaps = Swaps(problem, vectors, random_groups(problem, hints, rng))
+    swaps = Swaps(problem, vectors, bac_groups(problem, hints, rng))
     descend_by_pieces(swaps, vectors, rng)
     best, least = swaps.group_of, swaps.value()
     for restart in range(min(MOST_RESTARTS, PAIRS_OVER_RESTARTS // problem.total**2)):

@@ -13,10 +13,11 @@ Some: TypeAlias = Ints | slice
 ALL = slice(None)
 # Up to this many slices all distances are kept; above, they are computed where needed.
 MOST_IN_MATRIX = 3000
-# Pairs looked at in one step; partners sampled for them when the slices are too many; tries before giving up.
+# Pairs looked at in one step; partners sampled for them when slices are many; steps in a descent, and steps
+# without success that end it.
 PAIRS_PER_STEP = 1 << 16
 PARTNERS = 1 << 12
-STEPS = 20_000
+STEPS = 10_000
 PATIENCE = 200
 
 
@@ -65,9 +66,8 @@ class Swaps:
 
     def pairs_per_step(self) -> int:
         """Fewer where each distance has to be computed from long vectors."""
-        return (
-            PAIRS_PER_STEP if self._gram is not None else PAIRS_PER_STEP * 10 // (9 + self._vectors.shape[1])
-        )
+        length = 1 if self._gram is not None else self._vectors.shape[1]
+        return PAIRS_PER_STEP * 10 // (9 + length)
 
     def rounding(self) -> float:
         """A smaller change is no progress."""
@@ -113,7 +113,7 @@ class Swaps:
     def swap(self, first: int, second: int) -> None:
         """Exchange the two slices."""
         mine, theirs = int(self.group_of[first]), int(self.group_of[second])
-        step = self._inner(second) - self._inner(first)
+        step = self._step(first, second)
         self._pull[:, mine] += self._weight[mine] * step
         self._pull[:, theirs] -= self._weight[theirs] * step
         self.group_of[first], self.group_of[second] = theirs, mine
@@ -121,9 +121,13 @@ class Swaps:
             self._recount(first, mine, theirs)
             self._recount(second, theirs, mine)
 
-    def _inner(self, one: int) -> Floats:
-        inner: Floats = self._vectors @ self._vectors[one] if self._gram is None else self._gram[one]
-        return inner
+    def _step(self, first: int, second: int) -> Floats:
+        """Every slice's product with what the sum of `first`'s group gains."""
+        if self._gram is not None:
+            step: Floats = self._gram[second] - self._gram[first]
+        else:
+            step = self._vectors @ (self._vectors[second] - self._vectors[first])
+        return step
 
     def _load_limits(self) -> None:
         clients, groups = len(self.problem.slices), self.problem.groups

@@ -74,7 +74,7 @@ def expected_live(plan: Plan, requests: list[int], prior: Prior) -> list[Estimat
         return [Estimate(float(uniform_live(plan, count))) for count in requests]
     terms = expansion(plan)
     unhit = 1 - subset_sums(prior)[terms.masks]
-    return [Estimate(float(terms.live @ _powers(unhit, count))) for count in requests]
+    return [Estimate(value) for value in _power_sums(terms.live, unhit, requests)]
 
 
 def uniform_live(plan: Plan, requests: int) -> Fraction:
@@ -91,8 +91,8 @@ def survival(plan: Plan, requests: list[int], prior: Prior) -> list[Estimate]:
     if len(plan.roots) > LARGEST_EXACT:
         return _simulated(plan, requests, prior)[1]
     hit, signs = _roots_expanded(plan, prior)
-    chances = np.clip([signs @ _powers(1 - hit, count) for count in requests], 0, 1)  # rounding may step out
-    return [Estimate(float(chance)) for chance in chances]
+    chances = _power_sums(signs, 1 - hit, requests)
+    return [Estimate(min(max(chance, 0.0), 1.0)) for chance in chances]  # rounding may step out
 
 
 def _simulated(plan: Plan, requests: list[int], prior: Prior) -> tuple[list[Estimate], list[Estimate]]:
@@ -129,9 +129,17 @@ def _roots_expanded(
     return hit, signs
 
 
-def _powers(unhit: NDArray[np.float64], count: int) -> NDArray[np.float64]:
+def _power_sums(
+    weights: NDArray[np.int64] | NDArray[np.float64], unhit: NDArray[np.float64], counts: list[int]
+) -> list[float]:
+    """The sum of weights times unhit**count for each count; each power goes on from the one before."""
     # A set that holds every possible request has a chance of 0, which rounding may turn negative.
-    return np.maximum(unhit, 0.0) ** count
+    base, factors = np.maximum(unhit, 0.0), weights.astype(np.float64)
+    power, at, sums = np.ones_like(base), 0, dict[int, float]()
+    for count in sorted(set(counts)):
+        power *= base if count == at + 1 else base ** (count - at)
+        sums[count], at = float(factors @ power), count
+    return [sums[count] for count in counts]
 
 
 def _last_arrival(chances: NDArray[np.float64]) -> float:
