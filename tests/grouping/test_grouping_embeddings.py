@@ -80,6 +80,14 @@ def test_within_limits_it_is_no_worse_than_random_within_them(method: str, limit
     assert np.mean(made) <= (1.0 + 1e-9 if limits == 1 else 0.8) * np.mean(chance)
 
 
+@pytest.mark.parametrize("limits", [None, 3])
+def test_centered_is_never_worse_than_bac(limits: int | None) -> None:
+    for seed in range(5):
+        vectors = by_class(seed)
+        made = [make(name, [5] * 10, 10, limits=limits, embeddings=vectors) for name in ("centered", "bac")]
+        assert objective(made[0], vectors) <= objective(made[1], vectors) + 1e-12
+
+
 def test_centered_finds_the_best_of_all_small_groupings() -> None:
     vectors = np.random.default_rng(0).random((8, 2))
     grouping = make("centered", [2] * 4, 2, embeddings=vectors)

@@ -182,6 +182,13 @@ def test_undecided_is_not_called_impossible(monkeypatch: pytest.MonkeyPatch) -> 
         make("random", [5] * 40, 16, limits=1)
 
 
+def test_a_client_in_very_many_groups_is_no_trouble(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(randomized, "LINES", 0)
+    monkeypatch.setattr(randomized, "pack", lambda problem, clients: (None, int(clients[0])))
+    with pytest.raises(InputError, match="nor ruled out"):
+        make("random", [3000] * 40, 2500, limits=2000)
+
+
 def test_many_alike_clients_are_refused_at_once() -> None:
     # 13 or 12 slices per group hold two whole clients of 5, so 16 groups hold 32 of the 40.
     with pytest.raises(InputError, match=r"^client \d+: 5 slices in at most 1 of 16 groups: there is no way"):

@@ -3,6 +3,7 @@
 import random
 from fractions import Fraction
 from functools import cache
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -10,7 +11,10 @@ from numpy.typing import NDArray
 
 from fedsgt.errors import InputError
 from fedsgt.plans import Plan, make, rotations
+from fedsgt.plans.coverage import make_coverage
+from fedsgt.plans.family import chain_family, plan_of, stand
 from fedsgt.plans.greedy import greedy
+from fedsgt.plans.recreate import Recreate
 from fedsgt.plans.scores import uniform_live
 from fedsgt.plans.trees import tree
 from fedsgt.plans.weights import horizon
@@ -208,3 +212,24 @@ def test_many_groups_with_few_rotations() -> None:
     assert_sound(plan)
     assert plan.passes < rotations(19, 3).passes
     assert_nowhere_below(plan, rotations(19, 3), 30)
+
+
+def test_recreating_improves_what_annealing_left_and_keeps_the_cost() -> None:
+    coverage = make_coverage(6, None)
+    chain = chain_family(range(6), 10)
+    better = Recreate(coverage, 10, seed=0, effort=0.1).improve(
+        chain, lambda family: True, lambda share: None
+    )
+    assert better.passes <= 10
+    coming = range(1, 10)
+    ours, theirs = (np.mean(plan_of(family).expected_live(coming)) for family in (better, chain))
+    assert ours > theirs + 0.1
+    assert all(stand(above, below) for below, above in pairwise(better.levels[1:]))
+
+
+def test_recreating_keeps_nothing_that_is_not_confirmed() -> None:
+    chain = chain_family(range(5), 8)
+    kept = Recreate(make_coverage(5, None), 8, seed=0, effort=0.1).improve(
+        chain, lambda family: False, lambda share: None
+    )
+    assert kept.levels == chain.levels

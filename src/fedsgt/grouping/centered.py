@@ -14,7 +14,7 @@ PAIRS_OVER_RESTARTS = 500_000
 
 
 def centered_groups(problem: Problem, hints: Hints, rng: np.random.Generator) -> Ints:
-    """Minimise Eq. 1 under Eq. 2-3: descend from BAC's grouping, from random ones, and from the best one shaken."""
+    """Minimise Eq. 1 under Eq. 2-3: descend from BAC's groups, then from the best so far, shaken."""
     vectors = read_embeddings(hints.embeddings, problem.total)
     swaps = Swaps(problem, vectors, bac_groups(problem, hints, rng))
     descend_by_pieces(swaps, vectors, rng)

@@ -13,6 +13,8 @@ from fedsgt.grouping.packing import Pieces
 from fedsgt.grouping.problem import Floats, Ints, Problem
 
 MOST_VARIABLES = 60_000
+# Clients in more pieces than this are cut in too many ways to list.
+MOST_PIECES = 100
 SECONDS = 30.0
 INFEASIBLE = 2
 
@@ -50,6 +52,8 @@ def patterns_of(kinds: Kinds, problem: Problem, room: int) -> list[tuple[int, Pa
     """(kind, way to cut it) for all; None if these and the pieces in groups make over `room` variables."""
     found: list[tuple[int, Pattern]] = []
     pieces: set[int] = set()
+    if max(limit for _, limit in kinds) > MOST_PIECES:
+        return None
     for kind, (size, limit) in enumerate(kinds):
         # A piece cut in two inside its group stays valid: to cut into exactly B_i pieces loses nothing.
         for pattern in cuts(size, limit, int(problem.sizes[0])):

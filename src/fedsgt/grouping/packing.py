@@ -77,10 +77,8 @@ class Holes:
 
     def place_in_fewest(self, size: int) -> list[Place]:
         """The same with as many groups as it takes."""
-        parts = 1
-        while not (taken := self.place(size, parts)):
-            parts += 1
-        return taken
+        room = np.cumsum([room for room, _ in reversed(self._sorted)])
+        return self.place(size, 1 + int(np.searchsorted(room, size)))
 
     def _choose(self, size: int, parts: int) -> int:
         """An exact fit; else the smallest hole if the rest still fits; else the tightest that holds all."""

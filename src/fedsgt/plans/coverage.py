@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsgt.plans.subsets import members, sizes, subset_sums, superset_mobius
+from fedsgt.plans.weights import horizon
 
 
 class Coverage(Protocol):
@@ -25,6 +26,8 @@ class Coverage(Protocol):
 
     def measure(self, level: list[int]) -> NDArray[np.float64]: ...
     def curve(self, total: NDArray[np.float64]) -> NDArray[np.float64]: ...
+    def cover(self, level: list[int]) -> int: ...
+    def worth(self, cover: int) -> float: ...
 
 
 def requests_watched(groups: int) -> list[int]:
@@ -67,6 +70,8 @@ class UniformCoverage:
         self.nothing = np.zeros(groups + 1)
         per_set = [comb(groups, size) for size in range(groups + 1)]
         self._weights = unhit_counts(groups, self.requests[-1]) / per_set
+        self._worths: list[float] = self._weights[list(horizon(groups))].mean(axis=0).tolist()
+        self.cover = self._supersets.cover
 
     def measure(self, level: list[int]) -> NDArray[np.float64]:
         """How many sets of each size hold a set of the level: whole numbers, so that sums do not drift."""
@@ -75,6 +80,11 @@ class UniformCoverage:
 
     def curve(self, total: NDArray[np.float64]) -> NDArray[np.float64]:
         return self._weights @ total
+
+    def worth(self, cover: int) -> float:
+        """The mean over the coming requests of P(the unhit groups are one of these sets)."""
+        counts = ((cover & same).bit_count() for same in self._of_size)
+        return sum(worth * count for worth, count in zip(self._worths, counts, strict=True))
 
 
 class PriorCoverage:
@@ -93,15 +103,25 @@ class PriorCoverage:
         for table in tables:
             superset_mobius(table)
         self._weights = tables
+        coming = [index for index, count in enumerate(self.requests) if count in horizon(groups)]
+        self._worths = tables[coming].mean(axis=0)
+        self.cover = self._supersets.cover
 
     def measure(self, level: list[int]) -> NDArray[np.float64]:
         """P(some set of the level is unhit) after each number of requests."""
-        cover = self._supersets.cover(level).to_bytes(max(1, self._supersets.count // 8), "little")
-        bits = np.unpackbits(np.frombuffer(cover, dtype=np.uint8), bitorder="little")[: self._supersets.count]
-        return self._weights @ bits
+        return self._weights @ self._flags(self.cover(level))
 
     def curve(self, total: NDArray[np.float64]) -> NDArray[np.float64]:
         return total
+
+    def worth(self, cover: int) -> float:
+        """The mean over the coming requests of P(the unhit groups are one of these sets)."""
+        return float(self._worths @ self._flags(cover))
+
+    def _flags(self, cover: int) -> NDArray[np.uint8]:
+        count = self._supersets.count
+        content = np.frombuffer(cover.to_bytes(max(1, count // 8), "little"), dtype=np.uint8)
+        return np.unpackbits(content, bitorder="little")[:count]
 
 
 def make_coverage(groups: int, prior: NDArray[np.float64] | None) -> Coverage:

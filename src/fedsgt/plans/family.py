@@ -71,8 +71,7 @@ class Family:
 
     def _stand(self, size: int, changes: Changes) -> bool:
         """Every set one larger still has a parent of this size."""
-        level = changes[size]
-        return all(_stands(child, level) for child in changes.get(size + 1, self.levels[size + 1]))
+        return stand(changes.get(size + 1, self.levels[size + 1]), changes[size])
 
     def _grow(self, parent: int, rng: random.Random) -> int:
         while True:
@@ -81,8 +80,9 @@ class Family:
                 return parent | group
 
 
-def _stands(child: int, level: Iterable[int]) -> bool:
-    return any(parent & child == parent for parent in level)
+def stand(children: Iterable[int], parents: Sequence[int]) -> bool:
+    """Whether each of these sets holds one of those."""
+    return all(any(parent & child == parent for parent in parents) for child in children)
 
 
 def rotation_family(groups: int, starts: Iterable[int]) -> Family:

@@ -20,6 +20,7 @@ from fedsgt.plans.coverage import Coverage, make_coverage, requests_watched
 from fedsgt.plans.cyclic import rotations
 from fedsgt.plans.family import Family, chain_family, plan_of, rotation_family
 from fedsgt.plans.plan import Plan
+from fedsgt.plans.recreate import Recreate
 from fedsgt.plans.scores import uniform_live
 from fedsgt.plans.weights import horizon
 
@@ -91,17 +92,18 @@ class Schedule:
     cold: float
     lenient: float
     strict: float
+    length: float = 1.0  # share of the moves that can be afforded
 
     def at(self, done: float) -> tuple[float, float]:
         return self.hot * (self.cold / self.hot) ** done, self.lenient * (self.strict / self.lenient) ** done
 
 
 TO_CHEAPEST = Schedule(hot=0.3, cold=0.01, lenient=20, strict=500)
-TO_BEST = Schedule(hot=0.1, cold=0.003, lenient=5, strict=500)
+TO_BEST = Schedule(hot=0.1, cold=0.003, lenient=5, strict=500, length=0.5)  # the rest is for recreating
 
 
 class _Search:
-    """Simulated annealing with a fixed number of moves, so that a seed always gives the same plan."""
+    """Annealing with a fixed number of moves, so that a seed always gives the same plan."""
 
     def __init__(
         self,
@@ -118,7 +120,7 @@ class _Search:
         roots_only = np.array(floor.survival(self.requests, prior))
         # What rotations offer beyond single groups is the scale on which falling short is judged.
         self.scale = np.maximum(self.floor - roots_only, 1e-300)
-        self.moves = max(1, int(coverage.affordable_moves * effort))
+        self.effort, self.moves = effort, max(1, int(coverage.affordable_moves * effort))
         self.progress = progress
 
     def cheapest(self, start: Family) -> Family:
@@ -136,7 +138,9 @@ class _Search:
             return -unit * float(curve[mean].mean()), short + max(0.0, cost - passes)
 
         confirm = self._above_floor if above_floor else lambda family: True
-        return self._anneal(start, goal, confirm, TO_BEST)
+        annealed = self._anneal(start, goal, confirm, TO_BEST)
+        recreate = Recreate(self.coverage, passes, self.seed, self.effort)
+        return recreate.improve(annealed, confirm, lambda share: self.progress((1 + share) / 2))
 
     def _shortfall(self, curve: NDArray[np.float64]) -> float:
         below = (self.floor - curve) / self.scale
@@ -161,9 +165,10 @@ class _Search:
         total = sum(measures[1:], self.coverage.nothing)
         value, outside = goal(self.coverage.curve(total), family.passes)
         best_value = value if outside == 0 else math.inf
-        for move in range(self.moves):
+        moves = max(1, int(self.moves * schedule.length))
+        for move in range(moves):
             if move % 4096 == 0:
-                self.progress(move / self.moves)
+                self.progress(schedule.length * move / moves)
             changes = family.propose(rng)
             if not changes:
                 continue
@@ -171,7 +176,7 @@ class _Search:
             changed = total + sum(measure - measures[size] for size, measure in measured.items())
             curve = self.coverage.curve(changed)
             new_value, new_outside = goal(curve, family.passes_with(changes))
-            heat, price = schedule.at(move / self.moves)
+            heat, price = schedule.at(move / moves)
             rise = new_value - value + price * (new_outside - outside)
             if rise <= 0 or rng.random() < math.exp(-rise / heat):
                 family.replace(changes)
