@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := src tests benchmarks
 
-.PHONY: help demo test test-all lint types format bench-core docs clean
+.PHONY: help demo test test-all lint types format bench bench-core docs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,6 +38,8 @@ types: $(VENV)/dev ## check types
 format: $(VENV)/dev ## put the code into the project's format
 	$(BIN)/ruff check --fix $(SOURCES)
 	$(BIN)/ruff format $(SOURCES)
+
+bench: bench-core ## all benchmarks
 
 bench-core: $(VENV)/core ## how grouping, plan search and scoring grow with size
 	$(BIN)/python benchmarks/core.py

@@ -118,6 +118,29 @@ def test_unequal_slices_and_limits() -> None:
     assert result["setting"]["slices"] == [4, 2, 2]
 
 
+@pytest.mark.parametrize("requests", [0, 1, 7, 17, 30])
+def test_the_last_request_has_its_row(requests: int) -> None:
+    lines = shown("plan", "--requests", str(requests)).splitlines()
+    assert any(line.split()[:1] == [str(requests)] for line in lines)
+
+
+def test_where_blocks_cannot_be_shown_there_are_other_bars() -> None:
+    command, plain = Path(sys.executable).parent / "fedsgt", {**os.environ, "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run([command, "plan", *QUICK], capture_output=True, text=True, check=True, env=plain)
+    assert "####" in done.stdout
+
+
+def test_a_narrow_screen_keeps_a_row_on_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    rows = [line for line in shown("plan", *QUICK).splitlines() if line.endswith("%")]
+    assert len(rows) == 7
+    assert all(line.count("%") == 2 for line in rows)
+
+
+def test_more_rotations_than_groups_are_noted() -> None:
+    assert "repeat" in shown("plan", *QUICK, "--budget", "5")
+
+
 def test_data_driven_groupings_are_planned_as_random_and_say_so() -> None:
     assert "needs the data" in shown("plan", *QUICK, "--grouping", "centered")
 
@@ -137,9 +160,12 @@ def test_a_recommendation_explains_itself_and_can_be_looked_at() -> None:
     done = fedsgt("plan", "--requests", "12", "--client-requests", "2", "--recommend", "--max-passes", "4")
     assert done.returncode == 0, done.stderr
     assert "Searching settings" in done.stderr
-    assert "Recommended Take L=" in done.stdout
-    again = " ".join(done.stdout.split("Look closer with: fedsgt ")[1].splitlines())
-    assert "passes over the data" in shown(*again.split())
+    assert "Recommended: Take L=" in done.stdout
+    again = done.stdout.split("Look closer with: fedsgt ")[1].split()
+    assert again[:5] == ["plan", "--requests", "12", "--client-requests", "2"]  # what was typed is kept
+    taken = done.stdout.split("alive after 12 requests with probability ")[1][:4]
+    result: dict[str, Any] = json.loads(shown(*again, "--json"))
+    assert f"{result['survival'][-1]:.2f}" == taken
 
 
 def test_a_recommendation_in_json() -> None:
@@ -168,7 +194,19 @@ def test_a_recommendation_in_json() -> None:
         (["--fedavg-rounds", "0"], ["fedavg rounds", "0"]),
         (["--recommend", "--target", "1.5"], ["target", "1.5"]),
         (["--recommend", "--max-passes", "1"], ["max passes", "1"]),
-        (["--plot", "curves.xyz"], ["plot", "curves.xyz"]),
+        (["--recommend", "--max-passes", "nan"], ["max passes", "nan"]),
+        (["--target", "0.5"], ["--recommend"]),
+        (["--max-passes", "9"], ["--recommend"]),
+        (["--plot", "curves.xyz"], ["plot", "curves.xyz", ".svg"]),
+        (["--plot", "."], ["plot", ".svg"]),
+        (["--requests", "1000000000"], ["requests", "1000000000", "100000"]),
+        (["--budget", "1000000000"], ["plan.budget", "1000000000", "10000"]),
+        (["--clients", "99999999999"], ["data.clients", "99999999999", "10000000"]),
+        (["--module-size", "2.4"], ["module size", "2.4"]),
+        (["--prior", "none.txt"], ["prior", "none.txt", "file"]),
+        (["--prior", ""], ["prior", "list of numbers"]),
+        (["--groups", "many"], ["--groups", "many", "integer"]),
+        (["--oak"], ["--oak"]),
         (["--plot", "no/such/folder/curves.svg"], ["plot", "no/such/folder"]),
         (["none.toml"], ["none.toml", "no such file"]),
         (["--plan", "matching", "--budget", "11"], ["budget", "11", "10"]),

@@ -2,6 +2,7 @@
 
 import math
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
@@ -77,17 +78,41 @@ def test_a_tree_is_given_all_that_make_is() -> None:
             f"plan: 'best' is unknown; one of {', '.join(KINDS)}",
         ),
         (("rotations", 0, None, None), "groups: 0 is too few; at least 1 is needed"),
+        (("rotations", 6.0, None, None), "groups: 6.0 is not a whole number"),
+        (("rotations", True, None, None), "groups: True is not a whole number"),
+        (("rotations", 6, "2", None), "budget: '2' is not a whole number"),
+        (
+            ("rotations", 6, None, "8"),
+            "passes: 8 is not a finite number of passes; leave it out for no limit",
+        ),
         (("tree", -3, None, None), "groups: -3 is too few; at least 1 is needed"),
-        (("greedy", 4, 0, None), "budget: 0 is too few; at least 1 sequence is needed"),
+        (("greedy", 4, 0, None), "budget: 0 is too few; at least 1 is needed"),
         (("tree", 4, None, 2.4), "passes: 2.4 is too little; one order of 4 groups takes 2.5"),
         (("rotations", 10, None, 0), "passes: 0 is too little; one order of 10 groups takes 5.5"),
-        (("tree", 4, None, math.nan), "passes: nan is not a finite number; leave it out for no limit"),
-        (("rotations", 4, None, math.inf), "passes: inf is not a finite number; leave it out for no limit"),
+        (
+            ("tree", 4, None, math.nan),
+            "passes: nan is not a finite number of passes; leave it out for no limit",
+        ),
+        (
+            ("rotations", 4, None, math.inf),
+            "passes: inf is not a finite number of passes; leave it out for no limit",
+        ),
     ],
 )
-def test_wrong_input_is_named_in_one_line(
-    arguments: tuple[str, int, int | None, float | None], message: str
-) -> None:
+def test_wrong_input_is_named_in_one_line(arguments: tuple[Any, ...], message: str) -> None:
     with pytest.raises(InputError) as caught:
         make(*arguments)
     assert str(caught.value) == message
+
+
+def test_an_even_prior_counts_as_none_so_that_scores_are_exact() -> None:
+    plan = make("rotations", 6)
+    even = [1 / 6] * 6
+    assert float(plan.survival(2, even)) == float(plan.survival(2)) == 1
+    assert plan.expected_live(range(9), even) == plan.expected_live(range(9))
+
+
+@pytest.mark.parametrize("requests", [1.5, "a", -1, True, [1, 2.0]])
+def test_requests_are_whole_numbers(requests: Any) -> None:
+    with pytest.raises(InputError, match=r"requests: .* is not a whole number of at least 0"):
+        make("rotations", 4).expected_live(requests)

@@ -71,8 +71,9 @@ def test_simulation_agrees_with_the_exact_score() -> None:
     plan = Plan.of("stubs", 5, [(2,), (0, 3, 1), (0, 2, 1, 4, 3), (4, 1)])
     prior = np.array([0.3, 0.1, 0.25, 0.15, 0.2])
     counts = list(range(12))
-    live, alive = simulate(plan, counts, independent_hits(5, 11, prior))
-    for found, exact in ((live, plan.expected_live(counts, prior)), (alive, plan.survival(counts, prior))):
+    curves = simulate(plan, counts, independent_hits(5, 11, prior))
+    live, alive = plan.expected_live(counts, prior), plan.survival(counts, prior)
+    for found, exact in ((curves.live, live), (curves.alive, alive), ([curves.rate], [sum(alive)])):
         assert all(within(one, other) for one, other in zip(found, exact, strict=True))
 
 

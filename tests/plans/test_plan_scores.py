@@ -197,9 +197,9 @@ def test_no_number_gives_no_score(groups: int) -> None:
     ("prior", "message"),
     [
         ([0.5, 0.5], "prior: 2 values for 3 groups; give one for each group"),
-        ([0.6, 0.6, -0.2], "prior: [0.6, 0.6, -0.2] holds a value that is negative or not a number"),
-        ([0.5, 0.5, math.nan], "prior: [0.5, 0.5, nan] holds a value that is negative or not a number"),
-        ([0.5, 0.5, math.inf], "prior: [0.5, 0.5, inf] holds a value that is negative or not a number"),
+        ([0.6, 0.6, -0.2], "prior: [0.6, 0.6, -0.2] holds a value that is negative or not finite"),
+        ([0.5, 0.5, math.nan], "prior: [0.5, 0.5, nan] holds a value that is negative or not finite"),
+        ([0.5, 0.5, math.inf], "prior: [0.5, 0.5, inf] holds a value that is negative or not finite"),
         ([0.5, 0.5, 0.1], "prior: the values sum to 1.1; they must sum to 1"),
     ],
 )
@@ -217,5 +217,5 @@ def test_a_prior_that_is_none_is_named_in_one_line(prior: list[float], message: 
 
 
 def test_negative_requests_are_refused() -> None:
-    with pytest.raises(InputError, match=r"^requests: -1 is negative$"):
+    with pytest.raises(InputError, match=r"^requests: -1 is not a whole number of at least 0$"):
         rotations(3).expected_live([2, -1])

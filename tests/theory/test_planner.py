@@ -19,7 +19,13 @@ KEYS = {
     "per_client": {"rounds", "least_rounds", "most_rounds", "upload_bytes", "download_bytes"},
 }
 CURVES = {"survival", "survival_stderr", "live_groups", "live_groups_stderr", "live_share"}
-NUMBERS = {"mean_live_share", "deletion_rate", "deletion_rate_clients", "storage_bytes"}
+NUMBERS = {
+    "mean_live_share",
+    "deletion_rate",
+    "deletion_rate_clients",
+    "deletion_rate_clients_stderr",
+    "storage_bytes",
+}
 
 
 def random_counts(clients: int, slices: int, groups: int, seed: int = 0) -> Counts:

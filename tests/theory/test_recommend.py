@@ -189,7 +189,7 @@ def test_progress_rises_from_nothing_to_done() -> None:
 
 @pytest.mark.parametrize("target", [0.0, 1.0, -0.5, 90, float("nan")])
 def test_a_target_that_is_no_probability_is_refused(target: float) -> None:
-    with pytest.raises(InputError, match=r"^target: .* is not a probability between 0 and 1$"):
+    with pytest.raises(InputError, match=r"^target: .* is not a probability above 0 and below 1$"):
         advice(Stream(2), 12, target)
 
 

@@ -260,7 +260,7 @@ def test_more_clients_than_can_leave_are_refused(prior: tuple[float, ...] | None
         ((0.5, 0.5, 0.5, 0.5), "prior: the values sum to 2; they must sum to 1"),
         (
             (0.5, 1.0, -0.5, 0.0),
-            "prior: [0.5, 1.0, -0.5, 0.0] holds a value that is negative or not a number",
+            "prior: [0.5, 1.0, -0.5, 0.0] holds a value that is negative or not finite",
         ),
     ],
 )

@@ -17,7 +17,7 @@ app = typer.Typer(
     help="Exact federated unlearning: plan, train, forget, prove.",
     no_args_is_help=True,
     add_completion=False,
-    rich_markup_mode=None,
+    rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )
 app.add_typer(config.app, name="config")
@@ -51,6 +51,8 @@ def main() -> None:
     except click.UsageError as error:
         command = error.ctx.command_path if error.ctx else "fedsgt"
         _fail(f"{error.format_message()} See {command} --help.")
+    except MemoryError:
+        _fail("there is not enough memory for a setting of this size")
     except click.Abort:
         sys.exit(130)
     sys.exit(code)

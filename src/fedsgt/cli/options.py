@@ -27,8 +27,8 @@ UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 2**10, "mi": 2**20, "g
 
 def read_bytes(text: str) -> int:
     """A size such as 2400000, 2.4MB or 1.2MiB."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmg]i?|)b?", text.strip().lower())
-    size = round(float(match[1]) * UNITS[match[2]]) if match else 0
+    match = re.fullmatch(r"(\d+)\s*b?|(\d+(?:\.\d+)?)\s*([kmg]i?)b?", text.strip().lower())
+    size = round(float(match[1] or match[2]) * UNITS[match[3] or ""]) if match else 0
     if size < 1:
         raise InputError(f"module size: {text!r} is no size; write it as 2.4MB, 1.2MiB or a number of bytes")
     return size
@@ -47,8 +47,11 @@ def read_numbers(name: str, text: str) -> list[float]:
     path = Path(text)
     try:
         source = path.read_text(encoding="utf-8") if path.is_file() else text
-        return [float(part) for part in re.split(r"[\s,]+", source.strip()) if part]
+        numbers = [float(part) for part in re.split(r"[\s,]+", source.strip()) if part]
     except (ValueError, OSError):
+        numbers = []
+    if not numbers:
         raise InputError(
-            f"{name}: {text!r} is neither a list of numbers such as 0.5,0.25,0.25 nor a file of one"
-        ) from None
+            f"{name}: {text!r} is neither a list of numbers such as 0.5,0.3,0.2 nor a file that holds one"
+        )
+    return numbers

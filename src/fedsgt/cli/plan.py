@@ -6,7 +6,9 @@ import json
 from pathlib import Path
 from typing import Annotated, Any
 
+import click
 import typer
+from click.core import ParameterSource
 
 from fedsgt import grouping
 from fedsgt.cli.options import AsJson, ConfigFile, Overrides, read_bytes, read_numbers
@@ -20,6 +22,21 @@ from fedsgt.theory.recommend import Recommendation, recommend
 from fedsgt.theory.stream import Counts, Stream
 
 NEEDS_DATA = ("bac", "centered")
+MOST_REQUESTS = 100_000
+DRAWN = (".svg", ".png", ".pdf")
+# Options that a recommendation answers or that only it needs.
+ANSWERED = {
+    "slices",
+    "groups",
+    "budget",
+    "passes",
+    "kind",
+    "method",
+    "recommended",
+    "target",
+    "max_passes",
+    "plot",
+}
 
 
 def plan(
@@ -34,7 +51,9 @@ def plan(
     kind: Annotated[
         str | None, typer.Option("--plan", help="Kind of plan: rotations, tree, greedy, ...")
     ] = None,
-    method: Annotated[str | None, typer.Option("--grouping", help="Grouping: random or affinity.")] = None,
+    method: Annotated[
+        str | None, typer.Option("--grouping", help="Grouping: random, affinity, bac or centered.")
+    ] = None,
     limits: Annotated[
         str | None, typer.Option(help="Most groups a client may be in, B_i: one, or one a client.")
     ] = None,
@@ -47,7 +66,9 @@ def plan(
     module_size: Annotated[str, typer.Option(help="Size of one module, such as 2.4MB.")] = "2.4MB",
     fedavg_rounds: Annotated[int, typer.Option(help="Rounds of FedAvg to compare with.")] = 10,
     recommended: Annotated[bool, typer.Option("--recommend", help="Search for a better setting.")] = False,
-    target: Annotated[float, typer.Option(help="With --recommend: survival to reach at the end.")] = 0.9,
+    target: Annotated[
+        float | None, typer.Option(help="With --recommend: survival to reach at the end; 0.9 without it.")
+    ] = None,
     max_passes: Annotated[
         float | None,
         typer.Option(help="With --recommend: most passes; as many as the setting given without it."),
@@ -71,13 +92,12 @@ def plan(
     }
     given = [f"{key}={value}" for key, value in flags.items() if value is not None]
     run = load(config, [*(overrides or ()), *given])
-    if fedavg_rounds < 1:
-        raise InputError(f"fedavg rounds: {fedavg_rounds} is too few; at least 1")
+    _check(requests, fedavg_rounds, recommended or (target is None and max_passes is None), plot)
     likely = None if prior is None else tuple(read_numbers("prior", prior))
     stream = Stream(requests, client_requests, likely)
     counts = _counts(run, likely)
     scored = forecast(_plan(run), counts, stream, read_bytes(module_size), fedavg_rounds)
-    advice = _recommended(run, scored, max_passes, target) if recommended else None
+    advice = _recommended(run, scored, max_passes, 0.9 if target is None else target) if recommended else None
     if plot is not None:
         from fedsgt.cli.plot_plan import draw  # matplotlib takes a second to import
 
@@ -87,9 +107,33 @@ def plan(
         return
     show_forecast(run, scored)
     if advice is not None:
-        show_recommendation(advice)
+        show_recommendation(advice, _options_given())
     if plot is not None:
         typer.echo(f"\nDrawn into {plot}")
+
+
+def _check(requests: int, fedavg_rounds: int, searching: bool, plot: Path | None) -> None:
+    if requests > MOST_REQUESTS:
+        raise InputError(f"requests: {requests} is too many; at most {MOST_REQUESTS}")
+    if fedavg_rounds < 1:
+        raise InputError(f"fedavg rounds: {fedavg_rounds} is too few; at least 1")
+    if not searching:
+        raise InputError("target and max passes: they say what to search for; give --recommend with them")
+    if plot is not None and plot.suffix not in DRAWN:
+        raise InputError(f"plot: {str(plot)!r} is no picture's name; it must end in {', '.join(DRAWN)}")
+
+
+def _options_given() -> list[str]:
+    """What was typed, but for what a recommendation answers, as words to type again."""
+    context, words = click.get_current_context(), list[str]()
+    for parameter in context.command.params:
+        name, value = str(parameter.name), context.params.get(str(parameter.name))
+        if context.get_parameter_source(name) is not ParameterSource.COMMANDLINE or name in ANSWERED:
+            continue
+        option = [parameter.opts[-1]] if isinstance(parameter, click.Option) else []
+        for one in value if isinstance(value, list | tuple) else [value]:
+            words += [*option, str(one)]
+    return words
 
 
 def _as_list(text: str | None) -> str | None:

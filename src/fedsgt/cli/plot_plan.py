@@ -9,6 +9,7 @@ import matplotlib as mpl
 mpl.use("agg")
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
 
 from fedsgt import theory
 from fedsgt.errors import InputError
@@ -33,8 +34,8 @@ def draw(path: Path, scored: Forecast, advice: Recommendation | None) -> None:
     _finish(right, "expected share of the data", "Data behind the best live sequence")
     try:
         figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
-    except (OSError, ValueError) as error:
-        raise InputError(f"plot: {path} cannot be drawn: {error}") from None
+    except OSError as error:
+        raise InputError(f"plot: {path} cannot be written: {error.strerror}") from None
     finally:
         plt.close(figure)
 
@@ -73,6 +74,7 @@ def _fedcio(left: Axes, right: Axes, requests: int) -> None:
 def _finish(axes: Axes, what: str, title: str) -> None:
     axes.set(xlabel="deletion requests", ylabel=what, title=title, ylim=(-0.02, 1.05))
     axes.set_xlim(left=0)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.grid(alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False, fontsize=8)

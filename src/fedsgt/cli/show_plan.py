@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 
 from rich.console import Console
 from rich.table import Table
@@ -14,34 +15,61 @@ from fedsgt.plans import Estimate
 from fedsgt.theory.planner import Forecast
 from fedsgt.theory.recommend import Recommendation
 
-BAR = 18  # two of them, with their figures and errors, fit 80 columns
 ROWS = 11
+WIDEST = 18
 
 
 def show_forecast(run: Run, scored: Forecast) -> None:
     """Curves, deletion rate, cost, traffic, storage."""
-    console = Console(highlight=False)
-    plan = scored.plan
+    console, plan = Console(highlight=False), scored.plan
     console.print(
         f"[bold]{_some(run.data.clients, 'client')}, {_slices(run)},"
         f" {_some(plan.groups, 'group')} ({run.grouping.method}),"
         f" {_some(len(plan.sequences), 'sequence')} ({plan.kind})[/bold]\n"
     )
-    console.print(_curves(scored))
+    console.print(_curves(scored, _Bars(console, scored)))
     console.print(_facts(run, scored))
 
 
-def show_recommendation(advice: Recommendation) -> None:
-    console = Console(highlight=False)
-    console.print(f"\n[bold]Recommended[/bold] {advice.reason()}")
+def show_recommendation(advice: Recommendation, options: list[str]) -> None:
+    """The reason, and the command that shows the setting with the options given before."""
+    console, best = Console(highlight=False), advice.best
+    console.print(f"\n[bold]Recommended:[/bold] {advice.reason()}")
     if advice.keep_given:
         return
-    flags = (
-        f"--groups {advice.best.forecast.plan.groups} --slices {advice.best.slices} --plan {advice.best.kind}"
-    )
-    flags += f" --grouping {advice.best.method}"
-    flags += f" --passes {advice.best.passes:g}" if advice.best.passes is not None else ""
-    console.print(f"Look closer with: fedsgt plan {flags}", soft_wrap=True)
+    words = [
+        "fedsgt",
+        "plan",
+        *options,
+        "--groups",
+        str(best.forecast.plan.groups),
+        "--slices",
+        str(best.slices),
+    ]
+    words += ["--plan", best.kind, "--grouping", best.method]
+    words += ["--passes", f"{best.passes:g}"] if best.passes is not None else []
+    console.print(f"Look closer with: {shlex.join(words)}", soft_wrap=True, markup=False)
+
+
+class _Bars:
+    """Bars as wide as the screen allows, of blocks where the output can show them."""
+
+    def __init__(self, console: Console, scored: Forecast) -> None:
+        estimated = not all(value.exact for value in scored.curves.live)
+        room = console.width - len("after request") - 2 * (len("  100%") + estimated * len(" ±0.00%")) - 4
+        self.width = max(3, min(WIDEST, room // 2))
+        try:
+            "█▌±".encode(console.encoding)
+            self.whole, self.half, self.error = "█", "▌", "±"
+        except UnicodeEncodeError:
+            self.whole, self.half, self.error = "#", "", "+-"
+
+    def draw(self, share: Estimate) -> Text:
+        """A bar and its figure; an estimate shows its standard error."""
+        length = round(float(share) * self.width * 2)
+        bar = self.whole * (length // 2) + self.half * (length % 2)
+        error = "" if share.exact else f" {self.error}{share.stderr:.2%}"
+        return Text(f"{bar:<{self.width}} {float(share):4.0%}{error}")
 
 
 def _slices(run: Run) -> str:
@@ -55,27 +83,17 @@ def _some(count: int, what: str) -> str:
     return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
-def _curves(scored: Forecast) -> Table:
-    requests, curves = scored.stream.requests, scored.curves
-    step = max(1, math.ceil(requests / (ROWS - 1)))
+def _curves(scored: Forecast, bars: _Bars) -> Table:
+    requests, curves, groups = scored.stream.requests, scored.curves, scored.plan.groups
     table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("after request", justify="right")
-    table.add_column("alive")
-    table.add_column("live data")
-    for count in range(0, requests + 1, step):
-        share = Estimate(
-            curves.live[count] / scored.plan.groups, curves.live[count].stderr / scored.plan.groups
-        )
-        table.add_row(str(count), _bar(curves.alive[count]), _bar(share))
+    table.add_column("after request", justify="right", no_wrap=True)
+    table.add_column("alive", no_wrap=True)
+    table.add_column("live data", no_wrap=True)
+    step = max(1, math.ceil(requests / (ROWS - 1)))
+    for count in sorted({*range(0, requests + 1, step), requests}):
+        share = Estimate(curves.live[count] / groups, curves.live[count].stderr / groups)
+        table.add_row(str(count), bars.draw(curves.alive[count]), bars.draw(share))
     return table
-
-
-def _bar(share: Estimate) -> Text:
-    """A bar and its figure; an estimate shows its standard error."""
-    length = round(float(share) * BAR * 2)
-    bar = "█" * (length // 2) + "▌" * (length % 2)
-    error = "" if share.exact else f" ±{share.stderr:.2%}"
-    return Text(f"{bar:<{BAR}} {float(share):4.0%}{error}")
 
 
 def _facts(run: Run, scored: Forecast) -> Table:
@@ -93,6 +111,10 @@ def _facts(run: Run, scored: Forecast) -> Table:
         table.add_row(
             "note", f"{run.grouping.method} grouping needs the data; planned with random groups of equal size"
         )
+    if scored.plan.kind.startswith("rotations") and len(scored.plan.sequences) > scored.plan.groups:
+        table.add_row(
+            "note", f"more than {scored.plan.groups} rotations repeat: nothing is trained or served twice"
+        )
     if not all(value.exact for value in scored.curves.alive):
         table.add_row(
             "note", "Monte Carlo: this stream or number of groups has no exact score here; errors are shown"
@@ -107,21 +129,24 @@ def _rate(scored: Forecast) -> str:
         fact = f"{scored.deletion_rate:,.2f} requests until nothing is live, of single slices"
     rate = scored.deletion_rate_clients
     if rate is not None:
-        fact += f"; {rate:.2f} of whole clients" if math.isfinite(rate) else "; never by whole clients"
+        error = "" if rate.exact else f" (standard error {rate.stderr:.2g})"
+        fact += f"; {rate:.2f}{error} of whole clients" if math.isfinite(rate) else "; never by whole clients"
     below = next((count for count, alive in enumerate(scored.curves.alive) if alive < 0.9), None)
-    tail = (
-        f"alive with less than 90% from request {below} on" if below else "alive with 90% or more throughout"
-    )
+    tail = f"P(alive) falls below 90% at request {below}" if below else "P(alive) stays at 90% or more"
     return f"{fact}; in this stream {tail}"
 
 
 def _cost(scored: Forecast) -> str:
-    rounds = scored.fedavg_rounds
-    return (
-        f"{scored.plan.passes:g} passes over the data, once; FedAvg {rounds} (cannot forget);"
-        f" FedRetrain {scored.fedretrain_passes} for {scored.stream.requests} requests,"
-        f" dearer from request {scored.break_even} on"
-    )
+    requests, even = scored.stream.requests, scored.break_even
+    fact = f"{_passes(scored.plan.passes)} over the data, once; FedAvg {scored.fedavg_rounds} (cannot forget)"
+    if requests:
+        fact += f"; FedRetrain {scored.fedretrain_passes} for {_some(requests, 'request')}"
+        fact += f", dearer from request {max(even, 1)} on" if even <= requests else ", still cheaper"
+    return fact
+
+
+def _passes(passes: float) -> str:
+    return "1 pass" if passes == 1 else f"{passes:g} passes"
 
 
 def _storage(scored: Forecast) -> str:

@@ -6,8 +6,10 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-Positive = Annotated[int, Field(ge=1)]
-Share = Annotated[float, Field(ge=0, le=1)]
+Positive = Annotated[int, Field(ge=1, le=10_000_000)]
+Few = Annotated[int, Field(ge=1, le=10_000)]
+Seed = Annotated[int, Field(ge=0)]
+Text = Annotated[str, Field(min_length=1)]
 
 
 class Section(BaseModel):
@@ -17,13 +19,13 @@ class Section(BaseModel):
 class Data(Section):
     """Where the records come from and how they lie with the clients."""
 
-    source: str = Field("digits", description="data set by name, or the path of a folder or parquet file")
+    source: Text = Field("digits", description="data set by name, or the path of a folder or parquet file")
     clients: Positive = Field(10, description="number of data holders")
     partition: Literal["iid", "dirichlet", "given"] = Field(
         "dirichlet", description="how records are dealt to clients; `given` takes them as the source has them"
     )
     alpha: Annotated[float, Field(gt=0)] = Field(0.3, description="Dirichlet concentration; small is skewed")
-    seed: int = Field(0, description="seed of the partition and of the slicing")
+    seed: Seed = Field(0, description="seed of the partition and of the slicing")
 
 
 class Grouping(Section):
@@ -32,14 +34,12 @@ class Grouping(Section):
     method: Literal["random", "bac", "centered", "affinity"] = Field(
         "random", description="how slices are grouped"
     )
-    groups: Positive = Field(10, description="number of groups, L")
-    slices: Positive | list[Positive] = Field(
-        5, description="slices per client, S: one number, or one a client"
-    )
-    limits: Positive | list[Positive] | None = Field(
+    groups: Few = Field(10, description="number of groups, L")
+    slices: Few | list[Few] = Field(5, description="slices per client, S: one number, or one a client")
+    limits: Few | list[Few] | None = Field(
         None, description="most groups a client may be in, B_i: one number, or one a client"
     )
-    seed: int = Field(0, description="seed of the grouping")
+    seed: Seed = Field(0, description="seed of the grouping")
 
 
 class PlanSection(Section):
@@ -48,22 +48,24 @@ class PlanSection(Section):
     kind: Literal["rotations", "rotations-first", "iterative-rotations", "matching", "greedy", "tree"] = (
         Field("rotations", description="how the orders of groups are chosen")
     )
-    budget: Positive | None = Field(
+    budget: Few | None = Field(
         None,
         description="number of sequences, B; as many as groups by default; for `tree` the rotations to equal",
     )
     passes: Annotated[float, Field(gt=0)] | None = Field(
         None, description="most training cost, in passes over the data"
     )
-    seed: int = Field(0, description="seed of the plan's search")
+    seed: Seed = Field(0, description="seed of the plan's search")
 
 
 class Model(Section):
     """The frozen backbone."""
 
-    backbone: str = Field("fedsgt/tiny-vit", description="hub id or local path of the pretrained model")
+    backbone: Text = Field("fedsgt/tiny-vit", description="hub id or local path of the pretrained model")
     task: Literal["image", "text"] = Field("image", description="what the model classifies")
-    device: str = Field("auto", description="`auto`, `cpu`, `cuda` or `cuda:N`")
+    device: Annotated[str, Field(pattern=r"^(auto|cpu|cuda(:\d+)?)$")] = Field(
+        "auto", description="`auto`, `cpu`, `cuda` or `cuda:N`"
+    )
 
 
 class Peft(Section):
@@ -92,7 +94,7 @@ class Training(Section):
     rounds: Positive = Field(1, description="rounds of a phase")
     batch_size: Positive = Field(32, description="records of a step")
     clip: Annotated[float, Field(gt=0)] | None = Field(1.0, description="largest gradient norm")
-    seed: int = Field(0, description="seed from which all training seeds are derived by hashing")
+    seed: Seed = Field(0, description="seed from which all training seeds are derived by hashing")
 
 
 class Engine(Section):
@@ -119,7 +121,7 @@ class Serving(Section):
 
     strategy: Literal["all", "min", "long", "merged"] = Field("all", description="selection of sequences")
     bare_backbone: bool = Field(False, description="serve the bare backbone when no module is live")
-    host: str = Field("127.0.0.1", description="address to listen on")
+    host: Text = Field("127.0.0.1", description="address to listen on")
     port: Annotated[int, Field(ge=1, le=65535)] = Field(8080, description="port to listen on")
 
 

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linear_sum_assignment
 
 from fedsgt.grouping.problem import Floats, Hints, Ints, Problem, read_embeddings
 from fedsgt.grouping.repair import settle
@@ -29,7 +28,7 @@ def bac_groups(problem: Problem, hints: Hints, rng: np.random.Generator) -> Ints
         cost = _stage_cost(sums, vectors[members], stage)
         if problem.binding:
             cost += _forbidden(problem, joined, members) * (1.0 + 4.0 * len(members) * np.abs(cost).max())
-        groups, chosen = linear_sum_assignment(cost)
+        groups, chosen = _assignment(cost)
         group_of[members[chosen]] = groups
         sums[groups] += vectors[members[chosen]]
         joined[problem.client_of[members[chosen]], groups] = True
@@ -100,8 +99,15 @@ def _refine(vectors: Floats, cluster_of: Ints, capacities: Ints) -> Ints:
         np.add.at(sums, cluster_of, vectors)
         centres = sums / capacities[:, None]
         cost = (centres**2).sum(axis=1) - 2.0 * vectors @ centres.T
-        _, places = linear_sum_assignment(cost[:, place_of])
+        _, places = _assignment(cost[:, place_of])
         if (place_of[places] == cluster_of).all():
             break
         cluster_of = place_of[places]
     return cluster_of
+
+
+def _assignment(cost: Floats) -> tuple[Ints, Ints]:
+    """The Hungarian method: rows and the columns given to them at the least total cost."""
+    from scipy.optimize import linear_sum_assignment  # half a second to import, seldom needed
+
+    return linear_sum_assignment(cost)

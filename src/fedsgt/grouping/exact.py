@@ -6,8 +6,6 @@ Only restricted clients take part: the slices of the others fill any room that i
 from collections.abc import Iterator
 
 import numpy as np
-from scipy.optimize import Bounds, LinearConstraint, milp
-from scipy.sparse import coo_array
 
 from fedsgt.grouping.packing import Pieces
 from fedsgt.grouping.problem import Floats, Ints, Problem
@@ -156,6 +154,9 @@ def _client_terms(problem: Problem, clients: Ints) -> Terms:
 
 def _whole_numbers(terms: Terms, low: Floats, high: Floats, most: Floats) -> Ints | None:
     """Whole numbers from 0 to `most` with low <= A x <= high, or None if there are none."""
+    from scipy.optimize import Bounds, LinearConstraint, milp  # half a second to import, seldom needed
+    from scipy.sparse import coo_array
+
     rows, columns, values = zip(*terms, strict=True)
     matrix = coo_array((values, (rows, columns)), shape=(len(low), len(most))).tocsr()
     answer = milp(

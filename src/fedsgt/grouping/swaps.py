@@ -3,7 +3,6 @@
 from typing import TypeAlias
 
 import numpy as np
-from scipy.spatial.distance import cdist
 
 from fedsgt.grouping.problem import Floats, Ints, Problem
 from fedsgt.grouping.result import group_sums
@@ -97,6 +96,8 @@ class Swaps:
         if self._apart is not None:
             return self._apart[rows][:, columns]
         # Not by matrix product: threads of a linear algebra library cost more than they save on small lots.
+        from scipy.spatial.distance import cdist  # half a second to import, seldom needed
+
         return cdist(self._vectors[rows], self._vectors[columns], "sqeuclidean")
 
     def over_after(self, rows: Some, columns: Some) -> Ints:

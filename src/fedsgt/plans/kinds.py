@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from math import factorial, isfinite
+from numbers import Integral, Real
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -47,19 +48,25 @@ def make(
     """
     if kind not in KINDS:
         raise InputError(f"plan: {kind!r} is unknown; one of {', '.join(KINDS)}")
-    if groups < 1:
-        raise InputError(f"groups: {groups} is too few; at least 1 is needed")
-    if budget is not None and budget < 1:
-        raise InputError(f"budget: {budget} is too few; at least 1 sequence is needed")
+    _check_count("groups", groups)
+    if budget is not None:
+        _check_count("budget", budget)
     _check_passes(groups, passes)
     chances = None if prior is None else check_prior(prior, groups)
-    return KINDS[kind](Wanted(groups, budget, passes, chances, seed, progress))
+    return KINDS[kind](Wanted(int(groups), budget, passes, chances, seed, progress))
+
+
+def _check_count(name: str, count: int) -> None:
+    if not isinstance(count, Integral) or isinstance(count, bool):
+        raise InputError(f"{name}: {count!r} is not a whole number")
+    if count < 1:
+        raise InputError(f"{name}: {count} is too few; at least 1 is needed")
 
 
 def _check_passes(groups: int, passes: float | None) -> None:
     least = (groups + 1) / 2
-    if passes is not None and not isfinite(passes):
-        raise InputError(f"passes: {passes} is not a finite number; leave it out for no limit")
+    if passes is not None and not (isinstance(passes, Real) and isfinite(passes)):
+        raise InputError(f"passes: {passes} is not a finite number of passes; leave it out for no limit")
     if passes is not None and passes < least:
         raise InputError(f"passes: {passes:g} is too little; one order of {groups} groups takes {least:g}")
 

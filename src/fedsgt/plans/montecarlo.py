@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,18 +21,35 @@ Hits = NDArray[np.int64]  # which request first hits each group (column) in each
 Draw = Callable[[np.random.Generator, int], Hits]
 
 
-def simulate(plan: Plan, requests: Sequence[int], draw: Draw) -> tuple[list[Estimate], list[Estimate]]:
-    """E[live groups of the best sequence] and P(something live) after each number of requests."""
+@dataclass(frozen=True)
+class Curves:
+    """For each number of requests: the live groups of the longest prefix, and P(something is live).
+
+    `rate` is the sum of the latter: from no request on, and if nothing outlives the last one, it is the
+    expected request at which all service ends.
+    """
+
+    live: list[Estimate]
+    alive: list[Estimate]
+    rate: Estimate
+
+
+def simulate(plan: Plan, requests: Sequence[int], draw: Draw) -> Curves:
+    """What simulated streams do to a plan."""
     rng = np.random.default_rng(0)  # a score must not change from call to call
     live = _Mean(len(requests))
     alive = _Mean(len(requests))
+    rate = _Mean(1)
     for _ in range(TRIALS // BATCH):
         falls = depth_falls(plan, draw(rng, BATCH))
         depth = np.stack([(falls > count).sum(axis=1) for count in requests])
         live.add(depth)
         alive.add(depth > 0)
+        rate.add((depth > 0).sum(axis=0, keepdims=True))
     certain = np.array(requests) == 0
-    return live.estimates(certain), alive.estimates(certain)
+    return Curves(
+        live.estimates(certain), alive.estimates(certain), rate.estimates(certain.all(keepdims=True))[0]
+    )
 
 
 class _Mean:

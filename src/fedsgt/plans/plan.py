@@ -16,6 +16,7 @@ from fedsgt.plans.estimate import Estimate
 from fedsgt.plans.subsets import mask_of
 
 Path = tuple[int, ...]
+ROUNDING = 1e-15
 CELLS = 20_000_000  # clients times modules held at once
 
 
@@ -145,21 +146,26 @@ class Plan:
         return np.concatenate(parts)
 
     def _prior(self, prior: ArrayLike | None) -> NDArray[np.float64] | None:
-        return None if prior is None else check_prior(prior, self.groups)
+        """The prior as checked; an even one counts as none, so that its scores are exact."""
+        chances = None if prior is None else check_prior(prior, self.groups)
+        return None if chances is None or np.ptp(chances) < ROUNDING else chances
 
 
 def _each(requests: int | Sequence[int], score: scores.Curve) -> Estimate | list[Estimate]:
-    counts = [requests] if isinstance(requests, (int, np.integer)) else list(requests)
+    counts = list(requests) if isinstance(requests, Iterable) else [requests]
     for count in counts:
-        if count < 0:
-            raise InputError(f"requests: {count} is negative")
+        if not isinstance(count, (int, np.integer)) or isinstance(count, bool) or count < 0:
+            raise InputError(f"requests: {count!r} is not a whole number of at least 0")
     values = score(counts) if counts else []
-    return values[0] if isinstance(requests, (int, np.integer)) else values
+    return values if isinstance(requests, Iterable) else values[0]
 
 
 def check_prior(prior: ArrayLike, length: int, what: str = "group") -> NDArray[np.float64]:
     """The prior as an array, or an error that says why it is none."""
-    array = np.asarray(prior, dtype=np.float64)
+    try:
+        array = np.asarray(prior, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"prior: {prior!r} is not a list of numbers") from None
     if array.ndim != 1:
         raise InputError(
             f"prior: an array of {array.ndim} dimensions; give a list with one value for each {what}"
@@ -167,7 +173,7 @@ def check_prior(prior: ArrayLike, length: int, what: str = "group") -> NDArray[n
     if array.shape != (length,):
         raise InputError(f"prior: {array.size} values for {length} {what}s; give one for each {what}")
     if not np.isfinite(array).all() or (array < 0).any():
-        raise InputError(f"prior: {array.tolist()} holds a value that is negative or not a number")
+        raise InputError(f"prior: {array.tolist()} holds a value that is negative or not finite")
     if abs(array.sum() - 1) > 1e-6:
         raise InputError(f"prior: the values sum to {array.sum():.6g}; they must sum to 1")
     chances: NDArray[np.float64] = array / array.sum()

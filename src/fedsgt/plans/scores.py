@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsgt.plans.estimate import Estimate
-from fedsgt.plans.montecarlo import independent_hits, simulate
+from fedsgt.plans.montecarlo import Curves, independent_hits, simulate
 from fedsgt.plans.subsets import LARGEST_EXACT, mobius, sizes, spread_maximum, subset_sums
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def _live_by_size(plan: Plan) -> tuple[int, ...]:
 def expected_live(plan: Plan, requests: list[int], prior: Prior) -> list[Estimate]:
     """E[f] after each number of requests."""
     if plan.groups > LARGEST_EXACT:
-        return _simulated(plan, requests, prior)[0]
+        return _simulated(plan, requests, prior).live
     if prior is None:
         return [Estimate(float(uniform_live(plan, count))) for count in requests]
     terms = expansion(plan)
@@ -89,13 +89,13 @@ def survival(plan: Plan, requests: list[int], prior: Prior) -> list[Estimate]:
     if prior is None:
         return [Estimate(float(_uniform_survival(plan.groups, len(plan.roots), count))) for count in requests]
     if len(plan.roots) > LARGEST_EXACT:
-        return _simulated(plan, requests, prior)[1]
+        return _simulated(plan, requests, prior).alive
     hit, signs = _roots_expanded(plan, prior)
     chances = _power_sums(signs, 1 - hit, requests)
     return [Estimate(min(max(chance, 0.0), 1.0)) for chance in chances]  # rounding may step out
 
 
-def _simulated(plan: Plan, requests: list[int], prior: Prior) -> tuple[list[Estimate], list[Estimate]]:
+def _simulated(plan: Plan, requests: list[int], prior: Prior) -> Curves:
     draw = independent_hits(plan.groups, max(requests, default=0), prior)
     return simulate(plan, requests, draw)
 

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsgt.plans import Plan, check_prior
-from fedsgt.theory.stream import Counts, Curves, Stream, group_prior, run_stream
+from fedsgt.plans import Estimate, Plan, check_prior
+from fedsgt.plans.montecarlo import Curves
+from fedsgt.theory.stream import Counts, Stream, group_prior, run_stream
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ class Forecast:
     stream: Stream
     curves: Curves
     deletion_rate: float
-    deletion_rate_clients: float | None
+    deletion_rate_clients: Estimate | None
     traffic: Traffic
     module_bytes: int
     fedavg_rounds: int
@@ -77,6 +78,7 @@ class Forecast:
             "mean_live_share": self.mean_live_share,
             "deletion_rate": _finite(self.deletion_rate),
             "deletion_rate_clients": _finite(self.deletion_rate_clients),
+            "deletion_rate_clients_stderr": getattr(self.deletion_rate_clients, "stderr", None),
             "cost": {
                 "passes": plan.passes,
                 "fedavg_passes": self.fedavg_rounds,
@@ -112,11 +114,11 @@ def forecast(
     )
 
 
-def _rate_of_clients(plan: Plan, counts: Counts, stream: Stream) -> float:
+def _rate_of_clients(plan: Plan, counts: Counts, stream: Stream) -> Estimate:
     """The deletion rate if all requests were whole clients; infinite if those who may leave spare a root."""
     leaving = len(counts) if stream.prior is None else sum(chance > 0 for chance in stream.prior)
     curves = run_stream(plan, counts, Stream(leaving, leaving, stream.prior))
-    return float("inf") if curves.alive[-1] > 0 else curves.rate
+    return Estimate(float("inf")) if curves.alive[-1] > 0 else curves.rate
 
 
 def _traffic(plan: Plan, counts: Counts) -> Traffic:

@@ -112,7 +112,7 @@ def recommend(
 ) -> Recommendation:
     """The setting with most live data over the stream, of those that survive it at no more than this cost."""
     if not 0 < target < 1:
-        raise InputError(f"target: {target:g} is not a probability between 0 and 1")
+        raise InputError(f"target: {target:g} is not a probability above 0 and below 1")
     if not max_passes >= (GROUPS[0] + 1) / 2:
         raise InputError(
             f"max passes: {max_passes:g} is too little; the smallest plan takes {(GROUPS[0] + 1) / 2:g}"

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from fedsgt.errors import InputError
 from fedsgt.plans import Estimate, Plan, check_prior
-from fedsgt.plans.montecarlo import independent_hits, simulate
+from fedsgt.plans.montecarlo import Curves, independent_hits, simulate
 from fedsgt.plans.scores import Expansion, expansion
 from fedsgt.plans.subsets import LARGEST_EXACT, subset_sums, subset_totals
 
@@ -45,19 +45,6 @@ class Stream:
         """For each request in turn, whether a whole client leaves."""
         left = [self.whole_clients * count // max(1, self.requests) for count in range(self.requests + 1)]
         return [after > before for before, after in pairwise(left)]
-
-
-@dataclass(frozen=True)
-class Curves:
-    """After 0, 1, 2, ... requests: the live groups of the longest prefix, and P(something is live)."""
-
-    live: list[Estimate]
-    alive: list[Estimate]
-
-    @property
-    def rate(self) -> float:
-        """The expected failing request, if the stream surely ends all service."""
-        return float(sum(self.alive))
 
 
 def run_stream(plan: Plan, counts: Counts, stream: Stream) -> Curves:
@@ -101,7 +88,7 @@ def _exact(plan: Plan, counts: Counts, stream: Stream, prior: NDArray[np.float64
         if alive[-1] < NOTHING:
             break
     over = [Estimate(0.0)] * (stream.requests + 1 - len(live))
-    return Curves(live + over, alive + over)
+    return Curves(live + over, alive + over, Estimate(sum(alive)))
 
 
 def _clients_outside(groups: int, counts: Counts, terms: Expansion) -> NDArray[np.float64]:
@@ -120,7 +107,7 @@ def _simulated(plan: Plan, counts: Counts, stream: Stream, prior: NDArray[np.flo
     else:
         chances = np.full(len(counts), 1 / len(counts)) if prior is None else prior
         draw = partial(_first_hits, counts, stream, chances)
-    return Curves(*simulate(plan, range(stream.requests + 1), draw))
+    return simulate(plan, range(stream.requests + 1), draw)
 
 
 def _first_hits(
