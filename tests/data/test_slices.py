@@ -150,3 +150,9 @@ def test_slices_are_a_whole_number_from_one(slices: Any) -> None:
 def test_seeds_are_numbers_or_texts(seed: Any) -> None:
     with pytest.raises(InputError, match="slicing seed is"):
         cut([], seed, 2)
+
+
+@pytest.mark.parametrize("record_id", ["", 5, None])
+def test_a_slice_is_asked_of_a_text(record_id: Any) -> None:
+    with pytest.raises(InputError, match="record id is"):
+        slice_of(record_id, 0, 3)

@@ -34,7 +34,7 @@ class Grouping(Section):
     method: Literal["random", "bac", "centered", "affinity"] = Field(
         "random", description="how slices are grouped"
     )
-    groups: Few = Field(10, description="number of groups, L")
+    groups: Annotated[int, Field(ge=1, le=200)] = Field(10, description="number of groups, L")
     slices: Few | list[Few] = Field(5, description="slices per client, S: one number, or one a client")
     limits: Few | list[Few] | None = Field(
         None, description="most groups a client may be in, B_i: one number, or one a client"

@@ -24,6 +24,8 @@ _NO_LABEL = frame(b"")
 def slice_fingerprint(salt: bytes, client: str, index: int, records: Iterable[Record]) -> str:
     """HMAC-SHA256 under the salt of client, slice index and the slice's (id, digest, label), sorted by id."""
     check_salt(salt)
+    if index < 0:
+        raise InputError(f"slice index is {index}; allowed: a whole number of at least 0")
     ordered = sorted_records(records)
     # HMAC pads its key with zeros: salts that differ by trailing zeros are told apart by their length.
     header = frames("fedsgt.slice.1", len(salt), client, index, len(ordered))

@@ -16,6 +16,8 @@ _HASH_BYTES = 16
 def slice_of(record_id: str, seed: int | str, slices: int) -> int:
     """The slice, 0..slices-1, of this id: a function of the id, the client's slicing seed and S alone."""
     check_slicing(seed, slices)
+    if not isinstance(record_id, str) or not record_id:
+        raise InputError(f"record id is {record_id!r}; allowed: a text that is not empty")
     return _slice(record_id, _seed_key(seed), slices)
 
 
