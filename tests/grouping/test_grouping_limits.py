@@ -72,7 +72,7 @@ def check(grouping: Grouping, case: Case) -> None:
 
 
 @pytest.mark.parametrize("method", METHODS)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(case=cases(), seed=st.integers(0, 9))
 def test_every_method_groups_exactly_what_can_be_grouped(method: str, case: Case, seed: int) -> None:
     if not possible(*case):
@@ -84,7 +84,7 @@ def test_every_method_groups_exactly_what_can_be_grouped(method: str, case: Case
     assert (grouped(method, case, seed).group_of == grouping.group_of).all()
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(case=cases(most_groups=8, limits=st.just(1)))
 def test_limit_one_is_bin_packing(case: Case) -> None:
     if possible(*case):
@@ -94,7 +94,7 @@ def test_limit_one_is_bin_packing(case: Case) -> None:
             grouped("random", case)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(case=cases())
 def test_both_programmes_agree_with_trying_everything(case: Case) -> None:
     try:
@@ -114,7 +114,6 @@ def test_both_programmes_agree_with_trying_everything(case: Case) -> None:
             check(Grouping(problem.client_of, group_of, problem.groups, "random", False), case)
 
 
-@settings(deadline=None)
 @given(
     rooms=st.lists(st.integers(1, 9), min_size=1, max_size=6),
     size=st.integers(1, 30),

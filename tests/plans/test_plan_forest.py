@@ -4,7 +4,7 @@ from fractions import Fraction
 from itertools import permutations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsgt.errors import InputError
@@ -71,7 +71,6 @@ def test_rotations_cost_what_the_paper_says(groups: int, budget: int) -> None:
     assert plan.modules == groups * budget
 
 
-@settings(deadline=None)
 @given(plan=plans())
 def test_the_forest_holds_every_prefix_once_and_parents_first(plan: Plan) -> None:
     held = [node.prefix for node in plan.nodes]
@@ -83,7 +82,6 @@ def test_the_forest_holds_every_prefix_once_and_parents_first(plan: Plan) -> Non
         assert (plan.nodes[node.parent].prefix if node.parent >= 0 else ()) == node.prefix[:-1]
 
 
-@settings(deadline=None)
 @given(plan=plans())
 def test_sets_are_those_of_the_prefixes(plan: Plan) -> None:
     expected = {frozenset(node.prefix) for node in plan.nodes}

@@ -167,7 +167,7 @@ def test_a_prior_need_not_sum_to_one_to_the_last_digit() -> None:
     assert plan.survival(0, third) == 1.0
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(weights=st.lists(st.integers(1, 50), min_size=4, max_size=4), index=st.integers(0, len(PLANS) - 1))
 def test_scores_only_fall_and_stay_in_range(weights: list[int], index: int) -> None:
     prior = np.array(weights) / sum(weights)

@@ -145,7 +145,7 @@ def test_rate_and_survival_agree_with_simulation() -> None:
         assert abs((failed > requests).mean() - chance) < 4.5 * error
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(groups=st.integers(1, 12), data=st.data(), requests=st.integers(0, 25))
 def test_survival_is_a_falling_chance(groups: int, data: st.DataObject, requests: int) -> None:
     heads = data.draw(st.integers(1, groups))
@@ -156,7 +156,7 @@ def test_survival_is_a_falling_chance(groups: int, data: st.DataObject, requests
     assert now == 1 or requests >= heads
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(weights=st.lists(st.integers(1, 30), min_size=2, max_size=7))
 def test_equal_chances_fail_soonest_when_every_group_is_a_head(weights: list[int]) -> None:
     prior = [Fraction(weight, sum(weights)) for weight in weights]

@@ -70,7 +70,7 @@ def test_offsets_equal_enumeration_of_streams(groups: int, offsets: list[int], r
     assert expected_live_offsets(groups, offsets, requests) == mean_live(groups, offsets, requests)
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(groups=st.integers(2, 9), data=st.data())
 def test_offsets_equal_enumeration_of_subsets(groups: int, data: st.DataObject) -> None:
     offsets = data.draw(st.sets(st.integers(0, groups - 1), min_size=1))
@@ -108,7 +108,7 @@ def test_live_groups_agree_with_simulation(groups: int, offsets: Sequence[int], 
     assert abs(live.mean() - float(expected_live_offsets(groups, offsets, requests))) < 4.5 * error
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(groups=st.integers(1, 14), requests=st.integers(0, 20), data=st.data())
 def test_live_groups_fall_with_requests_and_grow_with_offsets(
     groups: int, requests: int, data: st.DataObject
@@ -120,7 +120,7 @@ def test_live_groups_fall_with_requests_and_grow_with_offsets(
     assert expected_live_offsets(groups, fewer, requests) <= live <= expected_live(groups, requests)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(groups=st.integers(1, 10), shift=st.integers(-25, 25), data=st.data())
 def test_only_the_gaps_between_offsets_matter(groups: int, shift: int, data: st.DataObject) -> None:
     offsets = data.draw(st.lists(st.integers(-20, 20), min_size=1, max_size=8))
