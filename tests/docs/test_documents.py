@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import subprocess
@@ -58,6 +59,15 @@ def test_every_option_of_plan_is_documented() -> None:
     for option in options:
         if option.startswith("--"):
             assert f"`{option}" in text, option
+
+
+def test_every_key_of_the_json_is_documented() -> None:
+    text = (ROOT / "docs/planning.md").read_text(encoding="utf-8")
+    arguments = ["plan", "--json", "--requests", "3", "--recommend", "--max-passes", "2"]
+    done = subprocess.run([COMMAND, *arguments], capture_output=True, text=True, check=True)
+    result = json.loads(done.stdout)
+    for key in [*result, *result["plan"], *result["cost"], *result["per_client"], *result["recommendation"]]:
+        assert f"`{key}`" in text, key
 
 
 def test_every_kind_of_plan_and_every_formula_is_documented() -> None:
