@@ -19,7 +19,23 @@ class Section(BaseModel):
 class Data(Section):
     """Where the records come from and how they lie with the clients."""
 
-    source: Text = Field("digits", description="data set by name, or the path of a folder or parquet file")
+    source: Text = Field(
+        "digits", description="`digits`, a parquet file, a folder of them (train, test), or a hub data set"
+    )
+    test: Text | None = Field(
+        None, description="parquet file or split to test on; the source's test or validation part by default"
+    )
+    id_column: Text = Field("id", description="column of the records' stable ids")
+    label_column: Text = Field("label", description="column of the labels, whole numbers from 0")
+    input_columns: list[Text] | None = Field(
+        None, description="columns of the input; `image`, or `sentence` for text, by default"
+    )
+    client_column: Text = Field("client", description="column of the record's owner, for partition `given`")
+    labels: Annotated[int, Field(ge=2)] | None = Field(
+        None, description="number of labels; as the source declares it by default"
+    )
+    limit: Positive | None = Field(None, description="use so many training records at most")
+    test_limit: Positive | None = Field(None, description="use so many test records at most")
     clients: Positive = Field(10, description="number of data holders")
     partition: Literal["iid", "dirichlet", "given"] = Field(
         "dirichlet", description="how records are dealt to clients; `given` takes them as the source has them"
@@ -66,6 +82,17 @@ class Model(Section):
     device: Annotated[str, Field(pattern=r"^(auto|cpu|cuda(:\d+)?)$")] = Field(
         "auto", description="`auto`, `cpu`, `cuda` or `cuda:N`"
     )
+    image_size: Positive | None = Field(
+        None, description="pixels a side that images are scaled to; the model's own by default"
+    )
+    mean: list[float] | None = Field(
+        None, description="subtracted from each colour channel; as the checkpoint says, or 0.5, by default"
+    )
+    std: list[Annotated[float, Field(gt=0)]] | None = Field(
+        None, description="divides each colour channel; as the checkpoint says, or 0.5, by default"
+    )
+    max_length: Positive | None = Field(None, description="most tokens of a text; the model's by default")
+    too_long: Literal["error", "cut"] = Field("error", description="what to do with a text of more tokens")
 
 
 class Peft(Section):
@@ -93,6 +120,7 @@ class Training(Section):
     epochs: Positive = Field(3, description="local epochs of a round, E")
     rounds: Positive = Field(1, description="rounds of a phase")
     batch_size: Positive = Field(32, description="records of a step")
+    weight_decay: Annotated[float, Field(ge=0)] = Field(0.0, description="weight decay of the optimiser")
     clip: Annotated[float, Field(gt=0)] | None = Field(1.0, description="largest gradient norm")
     seed: Seed = Field(0, description="seed from which all training seeds are derived by hashing")
 
@@ -101,7 +129,20 @@ class Engine(Section):
     """What carries the training out."""
 
     name: Literal["in-process", "flower", "flower-sim"] = Field("in-process", description="engine")
-    workers: Positive = Field(2, description="worker processes, one thread each")
+    workers: Annotated[int, Field(ge=0, le=1024)] = Field(
+        2, description="worker processes, one thread each; 0 trains inside this process, for debugging"
+    )
+    trackers: list[Literal["tensorboard", "mlflow"]] = Field(
+        [], description="where metrics go besides the run's `metrics.jsonl`"
+    )
+
+
+class Store(Section):
+    """Where trained modules are kept."""
+
+    url: Text | None = Field(
+        None, description="fsspec URL of an object store for the modules; a folder in the run if not given"
+    )
 
 
 class Unlearning(Section):
@@ -135,6 +176,7 @@ class Run(Section):
     peft: Peft = Field(default_factory=Peft)
     training: Training = Field(default_factory=Training)
     engine: Engine = Field(default_factory=Engine)
+    store: Store = Field(default_factory=Store)
     unlearning: Unlearning = Field(default_factory=Unlearning)
     serving: Serving = Field(default_factory=Serving)
 
