@@ -1,0 +1,128 @@
+"""The frozen pretrained model: loaded from a hub id or a folder, never changed, known by its hash."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import AutoModelForImageClassification, AutoModelForSequenceClassification, PreTrainedModel
+
+import fedsgt
+from fedsgt.errors import InputError
+
+CLASSES = {"image": AutoModelForImageClassification, "text": AutoModelForSequenceClassification}
+BUNDLED = {"fedsgt/tiny-vit": Path(fedsgt.__file__).parent / "assets" / "tiny-vit"}
+# Says nothing about the weights: labels belong to the head, the rest to where the files came from.
+NOT_IN_HASH = ("id2label", "label2id", "num_labels", "problem_type", "transformers_version", "_name_or_path")
+
+
+@dataclass(frozen=True, eq=False)
+class Backbone:
+    """A classification model whose parameters are all frozen but for the head's, which modules bring."""
+
+    model: PreTrainedModel
+    head: tuple[str, ...]
+    """Names of the head's parameters: what is not in the trunk, and what the checkpoint does not hold."""
+    hash: str = field(init=False)
+    """SHA-256 of architecture and weights as they were loaded."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "hash", self.hash_now())
+
+    @cached_property
+    def tensors(self) -> dict[str, Tensor]:
+        """The frozen tensors by name, as the checkpoint names them: parameters and buffers."""
+        held = dict(self.model.named_parameters()) | dict(self.model.named_buffers())
+        return {name: held[name] for name in sorted(held) if name not in self.head}
+
+    def hash_now(self) -> str:
+        """The hash of the bytes as they are now."""
+        code = hashlib.sha256(json.dumps(self._architecture(), sort_keys=True).encode())
+        for name, tensor in self.tensors.items():
+            code.update(f"\n{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+            code.update(tensor.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes())
+        return code.hexdigest()
+
+    def check(self) -> None:
+        """The backbone's bytes never change; whatever changed them would have touched every module."""
+        if self.hash_now() != self.hash:
+            raise RuntimeError("the backbone's weights were changed during training: no module can be trusted")
+
+    def _architecture(self) -> dict[str, Any]:
+        known = self.model.config.to_diff_dict()
+        return {key: value for key, value in known.items() if key not in NOT_IN_HASH and "dtype" not in key}
+
+
+def load_backbone(name: str, task: str, labels: int) -> Backbone:
+    """The model in evaluation mode (no dropout, so no randomness but ours), float32, all frozen."""
+    with _quiet():
+        model, loading = _from_pretrained(name, task, labels)
+    trunk = f"{model.base_model_prefix}."
+    fresh = set(loading["missing_keys"]) | {entry[0] for entry in loading["mismatched_keys"]}
+    head = tuple(
+        sorted(key for key, _ in model.named_parameters() if not key.startswith(trunk) or key in fresh)
+    )
+    _check_trunk(name, model, head)
+    model.requires_grad_(False)
+    return Backbone(model.eval(), head)
+
+
+def locate(name: str) -> str:
+    """The folder or hub id behind a name; something that looks like a path and is none is an error at once."""
+    if name in BUNDLED:
+        return str(BUNDLED[name])
+    path = Path(name).expanduser()
+    if path.is_dir():
+        return str(path)
+    if name.startswith((".", "/", "~")) or name.count("/") > 1:
+        raise InputError(f"model.backbone: {name!r} is no folder; give one with a config.json, or a hub id")
+    return name
+
+
+def _from_pretrained(name: str, task: str, labels: int) -> tuple[PreTrainedModel, dict[str, Any]]:
+    try:
+        found = CLASSES[task].from_pretrained(
+            locate(name),
+            num_labels=labels,
+            ignore_mismatched_sizes=True,
+            output_loading_info=True,
+            dtype=torch.float32,
+            attn_implementation="sdpa",
+        )
+    except (OSError, ValueError, KeyError) as error:
+        reason = str(error).strip().splitlines()[0][:200] if str(error) else type(error).__name__
+        raise InputError(
+            f"model.backbone: {name!r} cannot be loaded for {task} classification ({reason})"
+        ) from None
+    return found  # type: ignore[no-any-return]
+
+
+def _check_trunk(name: str, model: PreTrainedModel, head: tuple[str, ...]) -> None:
+    """A checkpoint that fits the architecture nowhere would leave a random trunk to be called the head."""
+    linears = [f"{key}.weight" for key, module in model.base_model.named_modules() if isinstance(module, nn.Linear)]
+    missing = [key for key in linears if f"{model.base_model_prefix}.{key}" in head]
+    if len(missing) > 1:  # one is the pooler, which many checkpoints leave out
+        raise InputError(
+            f"model.backbone: {name!r} lacks {len(missing)} weights of its architecture, such as {missing[0]}"
+        )
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Loading reports go to nobody: that the head is new is how it is meant."""
+    logger = logging.getLogger("transformers")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)

@@ -1,0 +1,160 @@
+"""From a record's content to what the model reads: pixels or tokens, padded no further than a batch needs."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from PIL import Image, UnidentifiedImageError
+from torch import Tensor
+from transformers import AutoTokenizer, PretrainedConfig, PreTrainedTokenizerBase
+
+from fedsgt.config.model import Model
+from fedsgt.errors import InputError
+from fedsgt.stack.backbone import Backbone, locate
+
+Content: TypeAlias = tuple[bytes | str, ...]
+Item: TypeAlias = dict[str, NDArray[Any]]
+Batch: TypeAlias = dict[str, Tensor]
+
+
+class Inputs(Protocol):
+    """One record at a time in, batches out; a function of the content and these settings alone."""
+
+    def item(self, record: str, content: Content) -> Item:
+        """What is kept of one record. An error names the record."""
+
+    def batch(self, items: Sequence[Item]) -> Batch:
+        """Several of them for one forward pass."""
+
+    def describe(self) -> dict[str, Any]:
+        """All settings that shape an item: part of every module's key."""
+
+
+class ImageInputs:
+    """Decoded, RGB, scaled (bilinear) to one size; kept as bytes, normalised in the batch."""
+
+    def __init__(self, size: int, mean: Sequence[float], std: Sequence[float], interpolate: bool) -> None:
+        self.size, self.mean, self.std, self.interpolate = size, tuple(mean), tuple(std), interpolate
+        shape = (1, 3, 1, 1)
+        self._mean = torch.tensor(self.mean, dtype=torch.float32).view(shape)
+        self._std = torch.tensor(self.std, dtype=torch.float32).view(shape)
+
+    def item(self, record: str, content: Content) -> Item:
+        data = content[0]
+        if not isinstance(data, bytes):
+            raise InputError(f"record {record!r}: text where an image is expected; see data.input_columns")
+        try:
+            with Image.open(io.BytesIO(data)) as image:
+                pixels = image.convert("RGB")
+        except (UnidentifiedImageError, OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+            reason = str(error).splitlines()[0] if not isinstance(error, UnidentifiedImageError) else "unknown format"
+            raise InputError(f"record {record!r}: the image does not decode ({reason})") from None
+        if pixels.size != (self.size, self.size):
+            pixels = pixels.resize((self.size, self.size), Image.Resampling.BILINEAR)
+        return {"pixels": np.asarray(pixels, np.uint8).transpose(2, 0, 1).copy()}
+
+    def batch(self, items: Sequence[Item]) -> Batch:
+        pixels = torch.from_numpy(np.stack([item["pixels"] for item in items])).float()
+        values: dict[str, Any] = {"pixel_values": (pixels / 255 - self._mean) / self._std}
+        return values | ({"interpolate_pos_encoding": True} if self.interpolate else {})
+
+    def describe(self) -> dict[str, Any]:
+        return {"task": "image", "size": self.size, "mean": list(self.mean), "std": list(self.std)}
+
+
+class TextInputs:
+    """Token ids of one text or a pair, each record at its own length; a batch is padded to its longest."""
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, longest: int, cut: bool) -> None:
+        self.tokenizer, self.longest, self.cut = tokenizer, longest, cut
+
+    def item(self, record: str, content: Content) -> Item:
+        if not 1 <= len(content) <= 2 or not all(isinstance(part, str) for part in content):
+            raise InputError(f"record {record!r}: one or two texts are expected; see data.input_columns")
+        limit = {"truncation": True, "max_length": self.longest} if self.cut else {"verbose": False}
+        found = self.tokenizer(*content, **limit)
+        if len(found["input_ids"]) > self.longest:
+            raise InputError(
+                f"record {record!r}: {len(found['input_ids'])} tokens are more than {self.longest}; shorten it, "
+                'raise model.max_length if the model allows it, or set model.too_long = "cut"'
+            )
+        names = [name for name in ("input_ids", "token_type_ids") if name in found]
+        return {name: np.array(found[name], np.int64) for name in names}
+
+    def batch(self, items: Sequence[Item]) -> Batch:
+        fill = {"input_ids": self.tokenizer.pad_token_id or 0, "token_type_ids": 0}
+        padded = {name: pad([item[name] for item in items], fill[name]) for name in items[0]}
+        return padded | {"attention_mask": mask_of([len(item["input_ids"]) for item in items])}
+
+    def describe(self) -> dict[str, Any]:
+        rules = self.tokenizer.backend_tokenizer.to_str()
+        known = hashlib.sha256(rules.encode()).hexdigest()
+        return {"task": "text", "longest": self.longest, "cut": self.cut, "tokenizer": known}
+
+
+def hidden_batch(items: Sequence[Item], text: bool) -> Batch:
+    """A batch of lower layers' outputs, each kept at its own length."""
+    batch = {"hidden": pad([item["hidden"] for item in items], 0)}
+    return batch | ({"attention_mask": mask_of([len(item["hidden"]) for item in items])} if text else {})
+
+
+def pad(rows: Sequence[NDArray[Any]], fill: float) -> Tensor:
+    """Rows of different lengths as one tensor, filled up behind: the length is a function of the batch alone."""
+    longest = max(map(len, rows))
+    padded = np.full((len(rows), longest, *rows[0].shape[1:]), fill, rows[0].dtype)
+    for line, row in zip(padded, rows, strict=True):
+        line[: len(row)] = row
+    return torch.from_numpy(padded)
+
+
+def mask_of(lengths: Sequence[int]) -> Tensor:
+    return (torch.arange(max(lengths))[None, :] < torch.tensor(lengths)[:, None]).long()
+
+
+def make_inputs(settings: Model, backbone: Backbone) -> Inputs:
+    """The model's own size, normalisation and tokenizer, unless the settings say otherwise."""
+    config = backbone.model.config
+    folder = locate(settings.backbone)
+    return _image_inputs(settings, config, folder) if settings.task == "image" else _text_inputs(settings, config, folder)
+
+
+def _image_inputs(settings: Model, config: PretrainedConfig, folder: str) -> ImageInputs:
+    stored: Mapping[str, Any] = {}
+    path = Path(folder) / "preprocessor_config.json"
+    if path.is_file():
+        stored = json.loads(path.read_text(encoding="utf-8"))
+    mean = settings.mean or stored.get("image_mean") or [0.5] * 3
+    std = settings.std or stored.get("image_std") or [0.5] * 3
+    for name, values in (("mean", mean), ("std", std)):
+        if len(values) != 3:
+            raise InputError(f"model.{name}: {len(values)} values; give three, for red, green and blue")
+    own = config.image_size if isinstance(config.image_size, int) else config.image_size[0]
+    size, patch = settings.image_size or own, config.patch_size
+    if size % (patch if isinstance(patch, int) else patch[0]):
+        raise InputError(f"model.image_size: {size} is no multiple of the model's patch of {patch} pixels")
+    return ImageInputs(size, mean, std, interpolate=size != own)
+
+
+def _text_inputs(settings: Model, config: PretrainedConfig, folder: str) -> TextInputs:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tokenizer = AutoTokenizer.from_pretrained(folder)
+    except (OSError, ValueError, KeyError) as error:
+        reason = str(error).strip().splitlines()[0][:200]
+        raise InputError(f"model.backbone: {settings.backbone!r} has no usable tokenizer ({reason})") from None
+    # RoBERTa counts positions from behind its padding index.
+    offset = config.pad_token_id + 1 if config.model_type in ("roberta", "xlm-roberta", "camembert") else 0
+    most = int(config.max_position_embeddings) - offset
+    if settings.max_length is not None and settings.max_length > most:
+        raise InputError(f"model.max_length: {settings.max_length} is more than the model's {most} positions")
+    return TextInputs(tokenizer, settings.max_length or most, settings.too_long == "cut")

@@ -1,0 +1,94 @@
+"""LoRA: each module adds a product of two thin matrices to some linears' weights."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn import functional
+
+from fedsgt.config.model import Peft
+from fedsgt.stack.kinds import Tensors, double, linear, parameter, swap, uniform
+from fedsgt.stack.places import Places
+
+
+class LoraLinear(nn.Module):
+    """A frozen linear, the frozen modules folded into a copy of its weight, and one factor pair in training."""
+
+    def __init__(self, base: nn.Linear, scale: float) -> None:
+        super().__init__()
+        self.base = base
+        self.scale = scale
+        self.folded: Tensor | None = None
+        self.down: nn.Parameter | None = None
+        self.up: nn.Parameter | None = None
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        weight = self.base.weight if self.folded is None else self.folded
+        outputs = functional.linear(inputs, weight, self.base.bias)
+        if self.down is None or self.up is None:
+            return outputs
+        return outputs + functional.linear(functional.linear(inputs, self.down) * self.scale, self.up)
+
+    def fold(self, pairs: Sequence[tuple[Tensor, Tensor]]) -> None:
+        """The canonical form: always from the original weight, in order, rounded once."""
+        if not pairs:
+            self.folded = None
+            return
+        weight = self.base.weight.detach().double()
+        for down, up in pairs:
+            weight = weight + self.scale * (up @ down)
+        self.folded = weight.float()
+
+
+class Lora:
+    """LoRA at the given places; scale alpha / rank."""
+
+    def __init__(self, model: nn.Module, places: Places, settings: Peft) -> None:
+        self.rank, self.freeze_a = settings.rank, settings.freeze_a
+        self.scale = settings.alpha / settings.rank
+        self.sites: dict[str, LoraLinear] = {}
+        for name in places.linears:
+            self.sites[name] = LoraLinear(linear(model, name), self.scale)
+            swap(model, name, self.sites[name])
+
+    def initial(self, rng: np.random.Generator) -> Tensors:
+        """A as PEFT draws it, B zero: a fresh module changes nothing."""
+        state: Tensors = {}
+        for name, site in self.sites.items():
+            wide, tall = site.base.in_features, site.base.out_features
+            state[f"{name}.lora_A"] = uniform(rng, (self.rank, wide), wide**-0.5)
+            state[f"{name}.lora_B"] = np.zeros((tall, self.rank), np.float32)
+        return state
+
+    def finish(self, state: Mapping[str, NDArray[np.float32]]) -> Tensors:
+        return dict(state)
+
+    def freeze(self, modules: Sequence[Tensors]) -> None:
+        for name, site in self.sites.items():
+            device = site.base.weight.device
+            site.fold(
+                [
+                    (double(module[f"{name}.lora_A"], device), double(module[f"{name}.lora_B"], device))
+                    for module in modules
+                ]
+            )
+
+    def open(self, state: Mapping[str, NDArray[np.float32]]) -> dict[str, nn.Parameter]:
+        opened: dict[str, nn.Parameter] = {}
+        for name, site in self.sites.items():
+            device: torch.device = site.base.weight.device
+            site.down = parameter(state[f"{name}.lora_A"], device, trainable=not self.freeze_a)
+            site.up = parameter(state[f"{name}.lora_B"], device)
+            opened |= {f"{name}.lora_A": site.down, f"{name}.lora_B": site.up}
+        return opened
+
+    def refresh(self) -> None:
+        """Nothing: the open parameters are used as they are."""
+
+    def close(self) -> None:
+        for site in self.sites.values():
+            site.down = site.up = None

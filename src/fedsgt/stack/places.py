@@ -1,0 +1,97 @@
+"""Where in a model the modules sit: layers and linears by exact name, never by part of a name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from torch import nn
+
+from fedsgt.errors import InputError
+
+# What the supported architectures call the same thing, each relative to its layer.
+QUERY = ("attention.q_proj", "attention.self.query", "attention.q_lin")
+KEY = ("attention.k_proj", "attention.self.key", "attention.k_lin")
+VALUE = ("attention.v_proj", "attention.self.value", "attention.v_lin")
+FEEDFORWARD_OUT = ("mlp.fc2", "output.dense", "ffn.lin2")
+
+
+@dataclass(frozen=True)
+class Places:
+    """The transformer's layers, which of them hold modules, and the linears in those."""
+
+    layers: tuple[str, ...]
+    """All layers, lowest first."""
+    chosen: tuple[str, ...]
+    linears: tuple[str, ...]
+
+    @property
+    def start(self) -> int:
+        """Index of the lowest layer that holds a module; everything below is a fixed function."""
+        return min(self.layers.index(name) for name in self.chosen)
+
+
+def find_places(
+    model: nn.Module,
+    layers: str | int | Sequence[str],
+    targets: Sequence[str] | None,
+    defaults: Sequence[tuple[str, ...]],
+) -> Places:
+    """Resolve the settings against the model's own names."""
+    known = layer_names(model)
+    chosen = _choose(known, layers)
+    linears = [
+        linear for layer in chosen for linear in _linears(model.get_submodule(layer), layer, targets, defaults)
+    ]
+    return Places(known, chosen, tuple(linears))
+
+
+def layer_names(model: nn.Module) -> tuple[str, ...]:
+    """The blocks of the transformer: its one list of modules with as many as the configuration says."""
+    wanted = int(getattr(model.config, "num_hidden_layers", 0))
+    for name, module in model.named_modules():
+        if isinstance(module, nn.ModuleList) and len(module) == wanted:
+            return tuple(f"{name}.{index}" for index in range(wanted))
+    raise InputError(
+        f"model.backbone: no list of {wanted} layers in a {type(model).__name__}; "
+        "ViT, DeiT, BERT, RoBERTa and DistilBERT are known to work"
+    )
+
+
+def _choose(known: tuple[str, ...], layers: str | int | Sequence[str]) -> tuple[str, ...]:
+    if layers == "all":
+        return known
+    if isinstance(layers, int):
+        if layers > len(known):
+            raise InputError(f"peft.layers: {layers} is more than the model's {len(known)} layers")
+        return known[-layers:]
+    for name in layers:
+        if name not in known:
+            raise InputError(f"peft.layers: no layer is named {name!r}; the model has {known[0]} to {known[-1]}")
+    if not layers:
+        raise InputError(f"peft.layers: an empty list; name some of {known[0]} to {known[-1]}")
+    return tuple(name for name in known if name in layers)
+
+
+def _linears(
+    layer: nn.Module, prefix: str, targets: Sequence[str] | None, defaults: Sequence[tuple[str, ...]]
+) -> list[str]:
+    """The layer's linears that are wanted, in the order in which the layer holds them."""
+    inside = [name for name, module in layer.named_modules() if isinstance(module, nn.Linear)]
+    wanted = list(targets) if targets is not None else _default_targets(inside, defaults)
+    for target in wanted:
+        if not any(_is(name, target) for name in inside):
+            raise InputError(f"peft.targets: {target!r} is no linear of {prefix}; it has {', '.join(inside)}")
+    return [f"{prefix}.{name}" for name in inside if any(_is(name, target) for target in wanted)]
+
+
+def _is(name: str, target: str) -> bool:
+    """Whole path inside the layer, or its whole last part: `query` is not `subquery`."""
+    return target == name or ("." not in target and name.rpartition(".")[2] == target)
+
+
+def _default_targets(inside: list[str], defaults: Sequence[tuple[str, ...]]) -> list[str]:
+    found = [next((name for name in names if name in inside), None) for names in defaults]
+    if None in found:
+        raise InputError(f"peft.targets: no defaults for this model; choose some of {', '.join(inside)}")
+    return [name for name in found if name is not None]

@@ -1,0 +1,123 @@
+"""How bytes come about on this machine: the execution profile that is part of every module's key.
+
+Same profile and same machine type, same bytes. Nothing here imports torch before `apply`: the maths library
+reads its environment once, when torch first loads it.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from fedsgt.errors import InputError
+
+VERSIONS = ("torch", "transformers", "tokenizers", "numpy", "pillow")
+
+
+def environment() -> dict[str, str]:
+    """Variables that must stand before torch is imported: one thread, and GEMMs that do not depend on it."""
+    return {
+        "MKL_CBWR": _mkl_mode(),
+        "OMP_NUM_THREADS": "1",
+        "MKL_NUM_THREADS": "1",
+        "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
+        "TOKENIZERS_PARALLELISM": "false",
+        "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+    }
+
+
+@contextmanager
+def environment_set() -> Iterator[None]:
+    """For the time of starting worker processes, which inherit it."""
+    before = {name: os.environ.get(name) for name in environment()}
+    os.environ.update(environment())
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def apply() -> None:
+    """Make this process one that trains reproducibly; an error if torch was loaded otherwise before."""
+    if "torch" not in sys.modules:
+        os.environ.update(environment())
+    elif os.environ.get("MKL_CBWR") != _mkl_mode():
+        raise InputError(
+            f"engine.workers: 0 needs MKL_CBWR={_mkl_mode()} set before torch is imported; "
+            "set it, or use worker processes"
+        )
+    import torch
+
+    torch.set_num_threads(1)
+    torch.use_deterministic_algorithms(True)
+    torch.backends.cudnn.benchmark = False
+
+
+def describe(device: str) -> dict[str, str]:
+    """The execution profile: all that may change a module's bits besides its data and configuration."""
+    import torch
+
+    return {
+        **versions(),
+        "device": torch.cuda.get_device_name(device) if device.startswith("cuda") else "cpu",
+        "instructions": torch.backends.cpu.get_cpu_capability(),
+        "mkl": _mkl_mode(),
+        "threads": "1",
+        "attention": "sdpa",
+        "precision": "float32",
+    }
+
+
+def machine() -> dict[str, str]:
+    """What made the bytes; same profile on another of these may still differ, and is then not comparable."""
+    return {"cpu": _cpu_name(), "system": platform.system(), "architecture": platform.machine()}
+
+
+def versions() -> dict[str, str]:
+    return {name: importlib.metadata.version(name) for name in VERSIONS}
+
+
+def pick_device(wanted: str) -> str:
+    """`auto` is the first GPU if there is one."""
+    import torch
+
+    if wanted == "auto":
+        return "cuda:0" if torch.cuda.is_available() else "cpu"
+    if wanted.startswith("cuda"):
+        number = int(wanted.partition(":")[2] or 0)
+        if number >= torch.cuda.device_count():
+            raise InputError(
+                f"model.device: {wanted!r} is not on this machine, which has {torch.cuda.device_count()} GPUs"
+            )
+        return f"cuda:{number}"
+    return wanted
+
+
+def _mkl_mode() -> str:
+    flags = _cpu_info("flags").split()
+    for flag, mode in (("avx512f", "AVX512,STRICT"), ("avx2", "AVX2,STRICT")):
+        if flag in flags:
+            return mode
+    return "COMPATIBLE"
+
+
+def _cpu_name() -> str:
+    return _cpu_info("model name") or platform.processor() or platform.machine()
+
+
+def _cpu_info(field: str) -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return ""
+    found = (line.partition(":")[2].strip() for line in lines if line.partition(":")[0].strip() == field)
+    return next(found, "")

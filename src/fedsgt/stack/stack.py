@@ -1,0 +1,132 @@
+"""A frozen backbone, an ordered list of frozen modules, at most one module in training, and its head.
+
+SPEC, definition 3: the head belongs to the module. A new module starts from its parent's head and keeps its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from fedsgt.config.model import Peft
+from fedsgt.errors import InputError
+from fedsgt.stack.backbone import Backbone
+from fedsgt.stack.ia3 import Ia3
+from fedsgt.stack.kinds import Kind, Tensors
+from fedsgt.stack.lora import Lora
+from fedsgt.stack.lower import LowerLayers
+from fedsgt.stack.places import FEEDFORWARD_OUT, KEY, QUERY, VALUE, Places, find_places
+from fedsgt.stack.prefix import Prefix
+
+HEAD = "head."
+# Kind and the linears it sits at when the settings name none.
+KINDS: dict[str, tuple[Callable[[Any, Places, Peft], Kind], tuple[tuple[str, ...], ...]]] = {
+    "lora": (Lora, (QUERY, VALUE)),
+    "ia3": (Ia3, (KEY, VALUE, FEEDFORWARD_OUT)),
+    "prefix": (Prefix, (KEY,)),
+}
+
+
+class Stack:
+    """Everything between a batch and its logits. The backbone's own tensors are read, never written."""
+
+    def __init__(self, backbone: Backbone, settings: Peft) -> None:
+        self.backbone, self.settings = backbone, settings
+        make, defaults = KINDS[settings.kind]
+        targets = None if settings.kind == "prefix" else settings.targets
+        self.places = find_places(backbone.model, settings.layers, targets, defaults)
+        parameters = dict(backbone.model.named_parameters())
+        self.head = {name: parameters[name] for name in backbone.head}
+        self.kind = make(backbone.model, self.places, settings)
+        self.lower_layers = LowerLayers(backbone.model, self.places)
+        self.opened: dict[str, nn.Parameter] = {}
+
+    @property
+    def start(self) -> int:
+        """How many layers at the bottom hold no module."""
+        return self.places.start
+
+    @property
+    def device(self) -> torch.device:
+        return next(iter(self.head.values())).device
+
+    def initial_head(self, seed: int) -> Tensors:
+        """The head that every first phase starts from: a function of the run's seed alone."""
+        rng = np.random.default_rng(seed)
+        std = np.float32(getattr(self.backbone.model.config, "initializer_range", 0.02))
+        drawn: Tensors = {}
+        for name, tensor in self.head.items():
+            shape = tuple(tensor.shape)
+            flat = np.ones(shape, np.float32) if name.endswith(".weight") else np.zeros(shape, np.float32)
+            many = len(shape) > 1
+            drawn[HEAD + name] = rng.standard_normal(shape, dtype=np.float32) * std if many else flat
+        return drawn
+
+    def begin(self, seed: int, head: Mapping[str, NDArray[np.float32]]) -> Tensors:
+        """The state that a phase starts from: a fresh module, and a copy of this head."""
+        state = self.kind.initial(np.random.default_rng(seed))
+        return state | {HEAD + name: np.array(head[HEAD + name], np.float32) for name in self.head}
+
+    def finish(self, state: Mapping[str, NDArray[np.float32]]) -> Tensors:
+        """The module of a trained state: its parameters and its head."""
+        heads = {name: array for name, array in state.items() if name.startswith(HEAD)}
+        rest = {name: array for name, array in state.items() if name not in heads}
+        return self.kind.finish(rest) | heads
+
+    def load(self, modules: Sequence[Tensors]) -> None:
+        """Exactly these modules, root first, and the head of the last one; nothing is trainable."""
+        self.close()
+        self.kind.freeze(modules)
+        if modules:
+            self._set_head(modules[-1])
+
+    def open(self, state: Mapping[str, NDArray[np.float32]]) -> dict[str, nn.Parameter]:
+        """Put one more module on top, in training: exactly its parameters and the head require gradients."""
+        self.close()
+        self._set_head(state)
+        self.opened = self.kind.open(state)
+        for name, tensor in self.head.items():
+            tensor.requires_grad_(True)
+            self.opened[HEAD + name] = tensor
+        return self.opened
+
+    def snapshot(self) -> Tensors:
+        """The open state as it is now."""
+        return {name: value.detach().cpu().numpy().copy() for name, value in sorted(self.opened.items())}
+
+    def close(self) -> None:
+        self.kind.close()
+        self.opened = {}
+        for tensor in self.head.values():
+            tensor.requires_grad_(False)
+            tensor.grad = None
+
+    def logits(self, batch: Mapping[str, Any]) -> Tensor:
+        """A forward pass from raw inputs, or from the lower layers' output if the batch has `hidden`."""
+        if self.opened:
+            self.kind.refresh()
+        if "hidden" in batch:
+            out = self.lower_layers.resume(batch["hidden"], batch.get("attention_mask"))
+        else:
+            out = self.backbone.model(**batch)
+        found: Tensor = out.logits
+        return found
+
+    @torch.no_grad()
+    def lower(self, batch: Mapping[str, Any]) -> Tensor:
+        """The output of the layers that hold no module."""
+        return self.lower_layers.compute(dict(batch))
+
+    def _set_head(self, module: Mapping[str, NDArray[np.float32]]) -> None:
+        with torch.no_grad():
+            for name, tensor in self.head.items():
+                values = module.get(HEAD + name)
+                if values is None or tuple(values.shape) != tuple(tensor.shape):
+                    found = "is missing" if values is None else f"has shape {values.shape}"
+                    raise InputError(f"module: {HEAD + name} {found}; the model needs {tuple(tensor.shape)}")
+                tensor.copy_(torch.from_numpy(np.asarray(values, np.float32)))
