@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -13,8 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from safetensors import SafetensorError
+from torch import Tensor
 from transformers import AutoModelForImageClassification, AutoModelForSequenceClassification, PreTrainedModel
+from transformers.utils import logging
 
 import fedsgt
 from fedsgt.errors import InputError
@@ -55,7 +56,9 @@ class Backbone:
     def check(self) -> None:
         """The backbone's bytes never change; whatever changed them would have touched every module."""
         if self.hash_now() != self.hash:
-            raise RuntimeError("the backbone's weights were changed during training: no module can be trusted")
+            raise RuntimeError(
+                "the backbone's weights were changed during training: no module can be trusted"
+            )
 
     def _architecture(self) -> dict[str, Any]:
         known = self.model.config.to_diff_dict()
@@ -77,7 +80,7 @@ def load_backbone(name: str, task: str, labels: int) -> Backbone:
 
 
 def locate(name: str) -> str:
-    """The folder or hub id behind a name; something that looks like a path and is none is an error at once."""
+    """The folder or hub id behind a name; what looks like a path and is none is an error at once."""
     if name in BUNDLED:
         return str(BUNDLED[name])
     path = Path(name).expanduser()
@@ -98,7 +101,7 @@ def _from_pretrained(name: str, task: str, labels: int) -> tuple[PreTrainedModel
             dtype=torch.float32,
             attn_implementation="sdpa",
         )
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError, SafetensorError) as error:
         reason = str(error).strip().splitlines()[0][:200] if str(error) else type(error).__name__
         raise InputError(
             f"model.backbone: {name!r} cannot be loaded for {task} classification ({reason})"
@@ -107,10 +110,10 @@ def _from_pretrained(name: str, task: str, labels: int) -> tuple[PreTrainedModel
 
 
 def _check_trunk(name: str, model: PreTrainedModel, head: tuple[str, ...]) -> None:
-    """A checkpoint that fits the architecture nowhere would leave a random trunk to be called the head."""
-    linears = [f"{key}.weight" for key, module in model.base_model.named_modules() if isinstance(module, nn.Linear)]
-    missing = [key for key in linears if f"{model.base_model_prefix}.{key}" in head]
-    if len(missing) > 1:  # one is the pooler, which many checkpoints leave out
+    """A random part of the trunk must not be called the head; only a pooler, which comes last, may be new."""
+    trunk = f"{model.base_model_prefix}."
+    missing = [key for key in head if key.startswith(trunk) and not key.startswith(f"{trunk}pooler.")]
+    if missing:
         raise InputError(
             f"model.backbone: {name!r} lacks {len(missing)} weights of its architecture, such as {missing[0]}"
         )
@@ -119,10 +122,12 @@ def _check_trunk(name: str, model: PreTrainedModel, head: tuple[str, ...]) -> No
 @contextmanager
 def _quiet() -> Iterator[None]:
     """Loading reports go to nobody: that the head is new is how it is meant."""
-    logger = logging.getLogger("transformers")
-    level = logger.level
-    logger.setLevel(logging.CRITICAL)
+    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity(logging.CRITICAL)
+    logging.disable_progress_bar()
     try:
         yield
     finally:
-        logger.setLevel(level)
+        logging.set_verbosity(level)
+        if bars:
+            logging.enable_progress_bar()

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError
 from torch import Tensor
 from transformers import AutoTokenizer, PretrainedConfig, PreTrainedTokenizerBase
+from transformers.utils import cached_file
 
 from fedsgt.config.model import Model
 from fedsgt.errors import InputError
@@ -55,8 +56,10 @@ class ImageInputs:
         try:
             with Image.open(io.BytesIO(data)) as image:
                 pixels = image.convert("RGB")
-        except (UnidentifiedImageError, OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
-            reason = str(error).splitlines()[0] if not isinstance(error, UnidentifiedImageError) else "unknown format"
+        except UnidentifiedImageError:
+            raise InputError(f"record {record!r}: the image does not decode (unknown format)") from None
+        except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise InputError(f"record {record!r}: the image does not decode ({reason})") from None
         if pixels.size != (self.size, self.size):
             pixels = pixels.resize((self.size, self.size), Image.Resampling.BILINEAR)
@@ -84,8 +87,8 @@ class TextInputs:
         found = self.tokenizer(*content, **limit)
         if len(found["input_ids"]) > self.longest:
             raise InputError(
-                f"record {record!r}: {len(found['input_ids'])} tokens are more than {self.longest}; shorten it, "
-                'raise model.max_length if the model allows it, or set model.too_long = "cut"'
+                f"record {record!r}: {len(found['input_ids'])} tokens are more than {self.longest}; "
+                'shorten it, raise model.max_length if the model allows it, or set model.too_long = "cut"'
             )
         names = [name for name in ("input_ids", "token_type_ids") if name in found]
         return {name: np.array(found[name], np.int64) for name in names}
@@ -96,8 +99,10 @@ class TextInputs:
         return padded | {"attention_mask": mask_of([len(item["input_ids"]) for item in items])}
 
     def describe(self) -> dict[str, Any]:
-        rules = self.tokenizer.backend_tokenizer.to_str()
-        known = hashlib.sha256(rules.encode()).hexdigest()
+        rules = json.loads(self.tokenizer.backend_tokenizer.to_str())
+        for changed_by_use in ("truncation", "padding"):
+            rules.pop(changed_by_use, None)
+        known = hashlib.sha256(json.dumps(rules, sort_keys=True).encode()).hexdigest()
         return {"task": "text", "longest": self.longest, "cut": self.cut, "tokenizer": known}
 
 
@@ -107,8 +112,13 @@ def hidden_batch(items: Sequence[Item], text: bool) -> Batch:
     return batch | ({"attention_mask": mask_of([len(item["hidden"]) for item in items])} if text else {})
 
 
+def to_device(batch: Batch, device: torch.device) -> Batch:
+    """Flags among the inputs stay what they are."""
+    return {name: value.to(device) if isinstance(value, Tensor) else value for name, value in batch.items()}
+
+
 def pad(rows: Sequence[NDArray[Any]], fill: float) -> Tensor:
-    """Rows of different lengths as one tensor, filled up behind: the length is a function of the batch alone."""
+    """Rows of different lengths as one tensor, filled up behind: its length depends on the batch alone."""
     longest = max(map(len, rows))
     padded = np.full((len(rows), longest, *rows[0].shape[1:]), fill, rows[0].dtype)
     for line, row in zip(padded, rows, strict=True):
@@ -124,14 +134,15 @@ def make_inputs(settings: Model, backbone: Backbone) -> Inputs:
     """The model's own size, normalisation and tokenizer, unless the settings say otherwise."""
     config = backbone.model.config
     folder = locate(settings.backbone)
-    return _image_inputs(settings, config, folder) if settings.task == "image" else _text_inputs(settings, config, folder)
+    return (
+        _image_inputs(settings, config, folder)
+        if settings.task == "image"
+        else _text_inputs(settings, config, folder)
+    )
 
 
 def _image_inputs(settings: Model, config: PretrainedConfig, folder: str) -> ImageInputs:
-    stored: Mapping[str, Any] = {}
-    path = Path(folder) / "preprocessor_config.json"
-    if path.is_file():
-        stored = json.loads(path.read_text(encoding="utf-8"))
+    stored = {} if settings.mean and settings.std else _stored_normalisation(settings, folder)
     mean = settings.mean or stored.get("image_mean") or [0.5] * 3
     std = settings.std or stored.get("image_std") or [0.5] * 3
     for name, values in (("mean", mean), ("std", std)):
@@ -144,6 +155,20 @@ def _image_inputs(settings: Model, config: PretrainedConfig, folder: str) -> Ima
     return ImageInputs(size, mean, std, interpolate=size != own)
 
 
+def _stored_normalisation(settings: Model, folder: str) -> Mapping[str, Any]:
+    """What the checkpoint says, be it a folder or in the hub's cache; nothing if it has no such file."""
+    try:
+        path = cached_file(folder, "preprocessor_config.json", _raise_exceptions_for_missing_entries=False)
+        found = json.loads(Path(path).read_text(encoding="utf-8")) if path is not None else {}
+    except (OSError, ValueError) as error:
+        reason = str(error).strip().splitlines()[0][:200]
+        raise InputError(
+            f"model.mean: {settings.backbone!r} has no readable preprocessor_config.json ({reason}); "
+            "give model.mean and model.std"
+        ) from None
+    return found if isinstance(found, dict) else {}
+
+
 def _text_inputs(settings: Model, config: PretrainedConfig, folder: str) -> TextInputs:
     try:
         with warnings.catch_warnings():
@@ -151,7 +176,9 @@ def _text_inputs(settings: Model, config: PretrainedConfig, folder: str) -> Text
             tokenizer = AutoTokenizer.from_pretrained(folder)
     except (OSError, ValueError, KeyError) as error:
         reason = str(error).strip().splitlines()[0][:200]
-        raise InputError(f"model.backbone: {settings.backbone!r} has no usable tokenizer ({reason})") from None
+        raise InputError(
+            f"model.backbone: {settings.backbone!r} has no usable tokenizer ({reason})"
+        ) from None
     # RoBERTa counts positions from behind its padding index.
     offset = config.pad_token_id + 1 if config.model_type in ("roberta", "xlm-roberta", "camembert") else 0
     most = int(config.max_position_embeddings) - offset

@@ -16,7 +16,7 @@ from fedsgt.stack.places import Places
 
 
 class LoraLinear(nn.Module):
-    """A frozen linear, the frozen modules folded into a copy of its weight, and one factor pair in training."""
+    """A frozen linear, frozen modules folded into a copy of its weight, and one factor pair in training."""
 
     def __init__(self, base: nn.Linear, scale: float) -> None:
         super().__init__()

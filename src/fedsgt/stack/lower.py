@@ -14,7 +14,9 @@ from transformers import PreTrainedModel
 from fedsgt.stack.places import Places
 
 
-class Reached(Exception):  # noqa: N818 - not an error: how the forward pass is left early
+class Reached(Exception):
+    """Not an error: how the forward pass is left early."""
+
     def __init__(self, hidden: Tensor) -> None:
         self.hidden = hidden
 
@@ -28,7 +30,7 @@ class LowerLayers:
         self.stopping = False
         if places.start == 0:
             return
-        self._around(model.base_model.embeddings, lambda: self.given)
+        self._around(model.base_model.get_submodule("embeddings"), lambda: self.given)
         for name in places.layers[: places.start]:
             self._around(model.get_submodule(name), lambda: self.given)
         self._stop_at(model.get_submodule(places.layers[places.start]))
@@ -61,7 +63,7 @@ class LowerLayers:
             given = instead()
             return inner(*args, **options) if given is None else given
 
-        module.forward = forward  # type: ignore[method-assign]
+        module.forward = forward
 
     def _stop_at(self, module: nn.Module) -> None:
         inner = module.forward
@@ -71,4 +73,4 @@ class LowerLayers:
                 raise Reached(hidden)
             return inner(hidden, *args, **options)
 
-        module.forward = forward  # type: ignore[method-assign]
+        module.forward = forward

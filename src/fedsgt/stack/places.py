@@ -41,7 +41,9 @@ def find_places(
     known = layer_names(model)
     chosen = _choose(known, layers)
     linears = [
-        linear for layer in chosen for linear in _linears(model.get_submodule(layer), layer, targets, defaults)
+        linear
+        for layer in chosen
+        for linear in _linears(model.get_submodule(layer), layer, targets, defaults)
     ]
     return Places(known, chosen, tuple(linears))
 
@@ -67,7 +69,9 @@ def _choose(known: tuple[str, ...], layers: str | int | Sequence[str]) -> tuple[
         return known[-layers:]
     for name in layers:
         if name not in known:
-            raise InputError(f"peft.layers: no layer is named {name!r}; the model has {known[0]} to {known[-1]}")
+            raise InputError(
+                f"peft.layers: no layer is named {name!r}; the model has {known[0]} to {known[-1]}"
+            )
     if not layers:
         raise InputError(f"peft.layers: an empty list; name some of {known[0]} to {known[-1]}")
     return tuple(name for name in known if name in layers)

@@ -106,7 +106,9 @@ class Prefix:
             )
 
     def _joined(self, modules: Sequence[Tensors], name: str) -> Tensor:
-        return torch.from_numpy(np.concatenate([module[name] for module in modules], axis=1)).to(self.device)[None]
+        return torch.from_numpy(np.concatenate([module[name] for module in modules], axis=1)).to(self.device)[
+            None
+        ]
 
     def open(self, state: Mapping[str, NDArray[np.float32]]) -> dict[str, nn.Parameter]:
         self.opened = {
@@ -117,7 +119,9 @@ class Prefix:
     def refresh(self) -> None:
         """Keys and values of the projection as it is now; needed before each forward pass in training."""
         inner = nn.functional.linear(
-            self.opened["prefix.embedding"], self.opened["prefix.down.weight"], self.opened["prefix.down.bias"]
+            self.opened["prefix.embedding"],
+            self.opened["prefix.down.weight"],
+            self.opened["prefix.down.bias"],
         ).tanh()
         flat = nn.functional.linear(inner, self.opened["prefix.up.weight"], self.opened["prefix.up.bias"])
         split = flat.view(self.tokens, len(self.slots), 2, self.heads, -1).permute(1, 2, 3, 0, 4)

@@ -1,6 +1,6 @@
 """A frozen backbone, an ordered list of frozen modules, at most one module in training, and its head.
 
-SPEC, definition 3: the head belongs to the module. A new module starts from its parent's head and keeps its own.
+SPEC, definition 3: the head belongs to the module. A new module starts from its parent's head, keeps its own.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from fedsgt.config.model import Peft
 from fedsgt.errors import InputError
 from fedsgt.stack.backbone import Backbone
 from fedsgt.stack.ia3 import Ia3
+from fedsgt.stack.inputs import Batch, Item, to_device
 from fedsgt.stack.kinds import Kind, Tensors
 from fedsgt.stack.lora import Lora
 from fedsgt.stack.lower import LowerLayers
@@ -45,6 +46,7 @@ class Stack:
         self.kind = make(backbone.model, self.places, settings)
         self.lower_layers = LowerLayers(backbone.model, self.places)
         self.opened: dict[str, nn.Parameter] = {}
+        self.last: Tensors | None = None
 
     @property
     def start(self) -> int:
@@ -82,8 +84,8 @@ class Stack:
         """Exactly these modules, root first, and the head of the last one; nothing is trainable."""
         self.close()
         self.kind.freeze(modules)
-        if modules:
-            self._set_head(modules[-1])
+        self.last = modules[-1] if modules else None
+        self._restore_head()
 
     def open(self, state: Mapping[str, NDArray[np.float32]]) -> dict[str, nn.Parameter]:
         """Put one more module on top, in training: exactly its parameters and the head require gradients."""
@@ -100,11 +102,14 @@ class Stack:
         return {name: value.detach().cpu().numpy().copy() for name, value in sorted(self.opened.items())}
 
     def close(self) -> None:
+        """Take the module in training off; what is left is what was loaded, with its head."""
         self.kind.close()
-        self.opened = {}
         for tensor in self.head.values():
             tensor.requires_grad_(False)
             tensor.grad = None
+        if self.opened:
+            self._restore_head()
+        self.opened = {}
 
     def logits(self, batch: Mapping[str, Any]) -> Tensor:
         """A forward pass from raw inputs, or from the lower layers' output if the batch has `hidden`."""
@@ -121,6 +126,26 @@ class Stack:
     def lower(self, batch: Mapping[str, Any]) -> Tensor:
         """The output of the layers that hold no module."""
         return self.lower_layers.compute(dict(batch))
+
+    @torch.no_grad()
+    def features(
+        self, items: Sequence[Item], make_batch: Callable[[Sequence[Item]], Batch], size: int = 64
+    ) -> NDArray[np.float64]:
+        """The trunk's output at the first token for each item, under what is loaded."""
+        found = []
+        for start in range(0, len(items), size):
+            batch = to_device(make_batch(items[start : start + size]), self.device)
+            hidden = self.backbone.model.base_model(**batch).last_hidden_state
+            found.append(hidden[:, 0].double().cpu().numpy())
+        return np.concatenate(found)
+
+    def _restore_head(self) -> None:
+        """A bare backbone has a head of zeros: it knows nothing of any label."""
+        if self.last is not None:
+            self._set_head(self.last)
+        else:
+            for tensor in self.head.values():
+                tensor.zero_()
 
     def _set_head(self, module: Mapping[str, NDArray[np.float32]]) -> None:
         with torch.no_grad():

@@ -1,0 +1,47 @@
+"""Outputs of the frozen lower layers on disk, a file for each slice: they depend on it and the backbone only.
+
+Files lie in a folder named by the slice's fingerprint, so that a deletion finds and destroys them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
+
+from fedsgt.stack.inputs import Item
+
+
+class ActivationCache:
+    """Written by rename, read with a checksum: a torn or damaged file is the same as none."""
+
+    def __init__(self, folder: Path, recipe: str) -> None:
+        self.folder = folder
+        self.recipe = hashlib.sha256(recipe.encode()).hexdigest()
+
+    def get(self, fingerprint: str) -> list[Item] | None:
+        try:
+            data = self._path(fingerprint).read_bytes()
+            held = load(data[32:])
+        except (FileNotFoundError, SafetensorError):
+            return None
+        if hashlib.sha256(data[32:]).digest() != data[:32]:
+            return None
+        return [{"hidden": part} for part in np.split(held["hidden"], np.cumsum(held["lengths"])[:-1])]
+
+    def put(self, fingerprint: str, items: list[Item]) -> None:
+        lengths: NDArray[np.int64] = np.array([len(item["hidden"]) for item in items])
+        body = save({"hidden": np.concatenate([item["hidden"] for item in items]), "lengths": lengths})
+        path = self._path(fingerprint)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_suffix(f".{os.getpid()}.tmp")
+        temporary.write_bytes(hashlib.sha256(body).digest() + body)
+        temporary.replace(path)
+
+    def _path(self, fingerprint: str) -> Path:
+        return self.folder / fingerprint / f"{self.recipe}.activations"

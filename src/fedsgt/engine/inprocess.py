@@ -1,0 +1,100 @@
+"""The in-process engine: all clients on this machine, over worker processes with one thread each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsgt.engine.pool import Inline, Pool, Processes
+from fedsgt.engine.server import Server, client_seed
+from fedsgt.engine.task import Notify, Result, Task, Tensors, Update
+from fedsgt.engine.worker import Setup
+from fedsgt.errors import InputError
+from fedsgt.stack.stack import Stack
+
+TEST_PART = 128  # records of a prediction job
+
+
+@dataclass
+class Open:
+    """A round under way."""
+
+    task: Task
+    start: Tensors
+    missing: int
+    updates: list[Update] = field(default_factory=list)
+
+
+class InProcess:
+    """Rounds are cut into one job a client; the order of answers leaves no trace in the result."""
+
+    def __init__(self, setup: Setup, stack: Stack, notify: Notify = lambda task, update: None) -> None:
+        workers = setup.run.engine.workers
+        self.setup, self.notify = setup, notify
+        self.server = Server(stack, setup.read_module, setup.run.training.seed)
+        self.pool: Pool = Processes(setup, workers) if workers else Inline(setup)
+        self.capacity = workers + 1
+        self.rounds: dict[int, Open] = {}
+        self.jobs = 0
+
+    def submit(self, task: Task) -> None:
+        """The clients with most records first, so that no worker is left alone with a long job at the end."""
+        held = {client: self._records(client, slices) for client, slices in task.slices.items()}
+        clients = sorted((client for client in held if held[client]), key=lambda name: (-held[name], name))
+        if not clients:
+            raise InputError(f"module {task.key[:12]}: no client has a record in its groups")
+        opened = Open(task, self.server.start(task), len(clients))
+        for client in clients:
+            self.jobs += 1
+            self.rounds[self.jobs] = opened
+            slices, seed = task.slices[client], client_seed(task, client)
+            self.pool.submit(self.jobs, "update", task.parents, opened.start, client, slices, seed)
+
+    def wait(self) -> Result:
+        while True:
+            number, update = self.pool.wait()
+            opened = self.rounds.pop(number)
+            opened.updates.append(update)
+            self.notify(opened.task, update)
+            if len(opened.updates) == opened.missing:
+                return self._end(opened)
+
+    def finish(self, state: Tensors) -> Tensors:
+        return self.server.stack.finish(state)
+
+    def predict(self, chains: Sequence[tuple[str, ...]]) -> NDArray[np.float32]:
+        """Class probabilities of all test records (second axis) under each chain of modules (first)."""
+        test = self.setup.test
+        assert test is not None
+        starts = range(0, len(test.ids), TEST_PART)
+        for start in starts:
+            self.pool.submit(start, "predict", tuple(chains), start, start + TEST_PART)
+        parts = dict(self.pool.wait() for _ in starts)
+        return np.concatenate([parts[start] for start in starts], axis=1)
+
+    def close(self) -> None:
+        self.pool.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """After an error there is nothing left to check, only processes to end."""
+        if kind is None:
+            self.close()
+        else:
+            self.pool.stop()
+
+    def _end(self, opened: Open) -> Result:
+        try:
+            return self.server.end(opened.task, opened.start, opened.updates)
+        except InputError as error:
+            task = opened.task
+            raise InputError(f"module {task.key[:12]}, round {task.round}, {error}") from None
+
+    def _records(self, client: str, slices: Sequence[int]) -> int:
+        return sum(len(self.setup.slices[client][index].ids) for index in slices)

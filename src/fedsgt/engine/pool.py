@@ -1,0 +1,164 @@
+"""Worker processes with one thread each, or none: the same jobs done in this process, for debugging."""
+
+from __future__ import annotations
+
+import ctypes
+import multiprocessing
+import os
+import signal
+import sys
+import traceback
+from collections import deque
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from typing import TYPE_CHECKING, Any, Protocol
+
+from fedsgt.errors import InputError
+from fedsgt.stack import profile
+
+if TYPE_CHECKING:  # the worker's module imports torch, which a worker process must do under its profile
+    from fedsgt.engine.worker import Setup, Worker
+
+KILL_WITH_PARENT = 1  # PR_SET_PDEATHSIG
+
+
+class Pool(Protocol):
+    """Jobs are a number, a method of Worker and its arguments; answers come in any order."""
+
+    def submit(self, number: int, method: str, *arguments: Any) -> None: ...
+
+    def wait(self) -> tuple[int, Any]: ...
+
+    def close(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+
+class Inline:
+    """Jobs done in this process, when their answer is asked for."""
+
+    def __init__(self, setup: Setup) -> None:
+        profile.apply()
+        from fedsgt.engine.worker import Worker
+
+        self.worker: Worker = Worker(setup)
+        self.queue: deque[tuple[int, str, tuple[Any, ...]]] = deque()
+
+    def submit(self, number: int, method: str, *arguments: Any) -> None:
+        self.queue.append((number, method, arguments))
+
+    def wait(self) -> tuple[int, Any]:
+        number, method, arguments = self.queue.popleft()
+        return number, getattr(self.worker, method)(*arguments)
+
+    def close(self) -> None:
+        self.worker.check()
+
+    def stop(self) -> None:
+        self.queue.clear()
+
+
+class Processes:
+    """Jobs go to whichever process is free, in the order in which they came."""
+
+    def __init__(self, setup: Setup, workers: int) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.queue: deque[tuple[int, str, tuple[Any, ...]]] = deque()
+        self.processes: dict[Connection, BaseProcess] = {}
+        with profile.environment_set():
+            for _ in range(workers):
+                ours, theirs = context.Pipe()
+                process = context.Process(target=_serve, args=(theirs, setup), daemon=True)
+                process.start()
+                theirs.close()
+                self.processes[ours] = process
+        self.idle = list(self.processes)
+        self.busy: set[Connection] = set()
+
+    def submit(self, number: int, method: str, *arguments: Any) -> None:
+        self.queue.append((number, method, arguments))
+        self._hand_out()
+
+    def wait(self) -> tuple[int, Any]:
+        self._hand_out()
+        connection = wait(list(self.busy))[0]
+        assert isinstance(connection, Connection)
+        number, answer = self._receive(connection)
+        self.busy.remove(connection)
+        self.idle.append(connection)
+        self._hand_out()
+        return number, answer
+
+    def close(self) -> None:
+        """Every process checks its backbone before it goes."""
+        try:
+            for connection in self.idle:
+                connection.send((0, "check", ()))
+                self._receive(connection)
+        finally:
+            self.stop()
+
+    def stop(self) -> None:
+        for connection, process in self.processes.items():
+            connection.close()
+            process.terminate()
+            process.join()
+
+    def _hand_out(self) -> None:
+        while self.queue and self.idle:
+            connection = self.idle.pop(0)
+            connection.send(self.queue.popleft())
+            self.busy.add(connection)
+
+    def _receive(self, connection: Connection) -> tuple[int, Any]:
+        try:
+            number, answer = connection.recv()
+        except (EOFError, ConnectionResetError):
+            self.processes[connection].join()
+            code = self.processes[connection].exitcode
+            raise InputError(
+                f"a worker process ended by itself (exit code {code}; -9 is often too little memory); "
+                "the same command goes on after the last finished round"
+            ) from None
+        if isinstance(answer, Failure):
+            answer.throw()
+        return number, answer
+
+
+class Failure:
+    """What went wrong in a worker, in a form that can be sent."""
+
+    def __init__(self, error: Exception) -> None:
+        self.known = error if isinstance(error, InputError) else None
+        self.text = "".join(traceback.format_exception(error))
+
+    def throw(self) -> None:
+        raise self.known or RuntimeError(f"in a worker process:\n{self.text}")
+
+
+def _serve(connection: Connection, setup: Setup) -> None:
+    """The life of a worker process; it ends with its parent."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(KILL_WITH_PARENT, signal.SIGKILL)
+        if os.getppid() == 1:
+            return
+    worker: Any = None
+    while True:
+        try:
+            number, method, arguments = connection.recv()
+        except (EOFError, OSError):
+            return
+        try:
+            if worker is None:
+                worker = _worker(setup)
+            answer = getattr(worker, method)(*arguments)
+        except Exception as error:
+            answer = Failure(error)
+        connection.send((number, answer))
+
+
+def _worker(setup: Setup) -> Worker:
+    from fedsgt.engine.worker import Worker
+
+    return Worker(setup)

@@ -1,0 +1,74 @@
+"""What passes between a build, an engine and its clients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Tensors: TypeAlias = dict[str, NDArray[np.float32]]
+ReadModule: TypeAlias = Callable[[str], Tensors]
+
+
+@dataclass(frozen=True)
+class Task:
+    """One round of one module: train on these slices of each client, on top of these frozen modules."""
+
+    key: str
+    parents: tuple[str, ...]
+    """Keys of the modules below, root first."""
+    slices: Mapping[str, tuple[int, ...]]
+    """Client to its slices in the module's prefix; the engine sees no other data."""
+    round: int = 1
+    state: Tensors | None = field(default=None, repr=False)
+    """What the round starts from; none in the first round, which starts fresh."""
+
+
+@dataclass(frozen=True)
+class Update:
+    """What a client sends back after its local training."""
+
+    client: str
+    state: Tensors = field(repr=False)
+    records: int
+    loss: float
+    """Mean over the records of the last local epoch."""
+    seconds: float = field(default=0.0, compare=False)
+
+
+@dataclass(frozen=True)
+class Result:
+    """A finished round: the clients' average, and who took part with how many records."""
+
+    key: str
+    round: int
+    state: Tensors = field(repr=False)
+    participants: dict[str, int]
+    loss: float
+    seconds: float = field(default=0.0, compare=False)
+
+
+class Engine(Protocol):
+    """Carries out tasks in any order and any parallelism; results depend on neither."""
+
+    capacity: int
+    """So many tasks at once keep it busy; more would only stand in the way of what becomes urgent."""
+
+    def submit(self, task: Task) -> None:
+        """Take on one round."""
+
+    def wait(self) -> Result:
+        """The next round that is finished; an error says client, module and round."""
+
+    def finish(self, state: Tensors) -> Tensors:
+        """The module of a state after its last round."""
+
+    def close(self) -> None:
+        """Check that the backbone is what it was, and end."""
+
+
+Notify: TypeAlias = Callable[[Task, Update], Any]
+"""Told of every client's update as it comes in."""

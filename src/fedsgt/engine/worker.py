@@ -1,0 +1,164 @@
+"""One process that trains: a stack, the clients' data it was given, and what it keeps to be quick."""
+
+from __future__ import annotations
+
+import json
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from fedsgt.config import Run
+from fedsgt.engine.cache import ActivationCache
+from fedsgt.engine.local import Examples, local_update
+from fedsgt.engine.task import ReadModule, Tensors, Update
+from fedsgt.stack import profile
+from fedsgt.stack.backbone import load_backbone
+from fedsgt.stack.inputs import Content, Inputs, Item, hidden_batch, make_inputs, to_device
+from fedsgt.stack.stack import Stack
+
+MOST_BYTES = 1 << 29  # of prepared records held in memory
+MOST_MODULES = 64
+LOWER_BATCH = 64
+
+
+@dataclass(frozen=True)
+class SliceData:
+    """A slice's records in canonical order; data, so it is never printed."""
+
+    fingerprint: str
+    ids: tuple[str, ...] = field(repr=False)
+    labels: tuple[int, ...] = field(repr=False)
+    contents: tuple[Content, ...] = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Setup:
+    """All that a worker process is started with."""
+
+    run: Run
+    labels: int
+    slices: Mapping[str, Sequence[SliceData]] = field(repr=False)
+    test: SliceData | None = field(repr=False)
+    read_module: ReadModule
+    cache: Path | None
+    """Folder for lower activations; they are computed anew each time without one."""
+
+
+class Worker:
+    """Does jobs one after another; what a job gives depends on the job alone, never on earlier ones."""
+
+    def __init__(self, setup: Setup) -> None:
+        profile.apply()
+        run = setup.run
+        self.setup = setup
+        device = profile.pick_device(run.model.device)
+        self.backbone = load_backbone(run.model.backbone, run.model.task, setup.labels)
+        self.backbone.model.to(device)
+        self.stack = Stack(self.backbone, run.peft)
+        self.inputs = make_inputs(run.model, self.backbone)
+        recipe = [self.backbone.hash, self.inputs.describe(), self.stack.start, profile.describe(device)]
+        self.cache = ActivationCache(setup.cache, json.dumps(recipe, sort_keys=True)) if setup.cache else None
+        self.modules: OrderedDict[str, Tensors] = OrderedDict()
+        self.prepared: OrderedDict[str, list[Item]] = OrderedDict()
+        self.loaded: tuple[str, ...] | None = None
+
+    def update(
+        self, parents: tuple[str, ...], state: Tensors, client: str, slices: tuple[int, ...], seed: int
+    ) -> Update:
+        """A client's local training on some of its slices."""
+        self._load(parents)
+        examples = self._examples([self.setup.slices[client][index] for index in slices])
+        return local_update(self.stack, state, examples, self.setup.run.training, seed, client)
+
+    @torch.no_grad()
+    def predict(self, chains: Sequence[tuple[str, ...]], start: int, stop: int) -> NDArray[np.float32]:
+        """Class probabilities of the test records start..stop under each chain of modules."""
+        assert self.setup.test is not None
+        test = self.setup.test
+        part = SliceData("", test.ids[start:stop], test.labels[start:stop], test.contents[start:stop])
+        items = self._compute(part)
+        batch = to_device(self._batch(items), self.stack.device)
+        found = []
+        for keys in chains:
+            self._load(keys)
+            found.append(self.stack.logits(batch).softmax(dim=-1).cpu().numpy())
+        return np.stack(found)
+
+    def check(self) -> None:
+        """The backbone's bytes are what they were."""
+        self.backbone.check()
+
+    def _load(self, parents: tuple[str, ...]) -> None:
+        """Fold these modules, unless they are just what is folded."""
+        if self.loaded == parents:
+            return
+        self.loaded = None
+        self.stack.load([self._module(key) for key in parents])
+        self.loaded = parents
+
+    def _module(self, key: str) -> Tensors:
+        if key not in self.modules:
+            self.modules[key] = self.setup.read_module(key)
+            if len(self.modules) > MOST_MODULES:
+                self.modules.popitem(last=False)
+        self.modules.move_to_end(key)
+        return self.modules[key]
+
+    def _examples(self, slices: Sequence[SliceData]) -> Examples:
+        """The slices' records together, by id: how they were sliced leaves no trace in their order."""
+        items = chain.from_iterable(self._items(part) for part in slices)
+        labels = chain.from_iterable(part.labels for part in slices)
+        ids = chain.from_iterable(part.ids for part in slices)
+        ordered = sorted(zip(ids, items, labels, strict=True), key=lambda entry: entry[0])
+        return Examples([entry[1] for entry in ordered], [entry[2] for entry in ordered], self._batch)
+
+    def _batch(self, items: Sequence[Item]) -> dict[str, torch.Tensor]:
+        if self.stack.start:
+            return hidden_batch(items, text=self.setup.run.model.task == "text")
+        return self.inputs.batch(items)
+
+    def _items(self, part: SliceData) -> list[Item]:
+        """Prepared records of a slice: from memory, from disk, or computed."""
+        if part.fingerprint in self.prepared:
+            self.prepared.move_to_end(part.fingerprint)
+            return self.prepared[part.fingerprint]
+        on_disk = self.cache if self.stack.start and part.ids else None
+        items = on_disk.get(part.fingerprint) if on_disk else None
+        if items is None:
+            items = self._compute(part)
+            if on_disk:
+                on_disk.put(part.fingerprint, items)
+        self.prepared[part.fingerprint] = items
+        while len(self.prepared) > 1 and sum(map(_size, self.prepared.values())) > MOST_BYTES:
+            self.prepared.popitem(last=False)
+        return items
+
+    def _compute(self, part: SliceData) -> list[Item]:
+        """A slice's records by themselves: what they become depends on no record outside the slice."""
+        raw = [self.inputs.item(name, content) for name, content in zip(part.ids, part.contents, strict=True)]
+        return _lower(self.stack, self.inputs, raw) if self.stack.start else raw
+
+
+def _lower(stack: Stack, inputs: Inputs, raw: list[Item]) -> list[Item]:
+    """Lower layers' outputs, each at its record's own length; records of like length go together."""
+    if not raw:
+        return []
+    lengths = [len(item["input_ids"]) if "input_ids" in item else 0 for item in raw]
+    order = sorted(range(len(raw)), key=lengths.__getitem__)
+    found: dict[int, Item] = {}
+    for start in range(0, len(order), LOWER_BATCH):
+        chosen = order[start : start + LOWER_BATCH]
+        batch = to_device(inputs.batch([raw[index] for index in chosen]), stack.device)
+        for index, hidden in zip(chosen, stack.lower(batch).cpu().numpy(), strict=True):
+            found[index] = {"hidden": hidden[: lengths[index] or len(hidden)].copy()}
+    return [found[index] for index in range(len(raw))]
+
+
+def _size(items: list[Item]) -> int:
+    return sum(array.nbytes for item in items for array in item.values())
