@@ -1,0 +1,123 @@
+"""A run's folder: its configuration, its description, its modules; made whole or not at all."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from fedsgt.build.description import Description
+from fedsgt.config import Run, load, to_toml
+from fedsgt.errors import InputError
+from fedsgt.store import Folder, Modules, open_objects
+
+CONFIG, DESCRIPTION, LOCK = "run.toml", "run.json", "lock"
+# What may differ when a run is continued: how it is carried out and served, not what it is.
+FREE_SECTIONS = ("engine", "unlearning", "serving")
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """An existing run."""
+
+    path: Path
+    config: Run
+    description: Description
+
+    @cached_property
+    def modules(self) -> Modules:
+        url = self.config.store.url
+        return Modules(Folder(self.path) if url is None else open_objects(url))
+
+    @property
+    def cache(self) -> Path:
+        """Outputs of the frozen lower layers, slice by slice."""
+        return self.path / "cache"
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """One process at a time changes a run; the lock goes with its process, however that ends."""
+        with (self.path / LOCK).open("a+") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise InputError(f"{self.path}: another process is working on this run; wait for it") from None
+            yield
+
+
+def open_run(path: Path) -> RunFolder:
+    """The run in this folder, or an error that says what is missing."""
+    if not path.is_dir():
+        raise InputError(f"{path}: no such run; `fedsgt runs` lists those there are")
+    for name in (CONFIG, DESCRIPTION):
+        if not (path / name).is_file():
+            raise InputError(f"{path}: not a run: it has no {name}")
+    text = (path / DESCRIPTION).read_text(encoding="utf-8")
+    return RunFolder(path, load(path / CONFIG), Description.read(text, str(path / DESCRIPTION)))
+
+
+def check_config(path: Path, config: Run) -> RunFolder | None:
+    """The run that is there already, if it may be continued with this configuration; none if nothing is."""
+    if not path.exists() or (path.is_dir() and not any(path.iterdir())):
+        return None
+    existing = open_run(path)
+    changed = _changed_keys(existing.config, config)
+    if changed:
+        raise InputError(
+            f"{path}: holds a run of another configuration ({'; '.join(changed)}); "
+            "give another folder with -o, or remove this one"
+        )
+    return existing
+
+
+def create_run(path: Path, config: Run, description: Description) -> RunFolder:
+    """A new run's folder appears with all its files, or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.parent / f".{path.name}.{os.getpid()}.new"
+    shutil.rmtree(temporary, ignore_errors=True)
+    try:
+        files = Folder(temporary)
+        files.write(CONFIG, to_toml(config).encode())
+        files.write(DESCRIPTION, description.to_text().encode())
+        temporary.rename(path)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    _sync(path.parent)
+    return open_run(path)
+
+
+def find_runs(folder: Path) -> list[RunFolder]:
+    """Every run right in this folder, by name."""
+    if not folder.is_dir():
+        return []
+    return [open_run(path) for path in sorted(folder.iterdir()) if (path / DESCRIPTION).is_file()]
+
+
+def _changed_keys(old: Run, new: Run) -> list[str]:
+    """`section.key: old -> new` for each that may not differ."""
+    was, now = old.model_dump(mode="json"), new.model_dump(mode="json")
+    return [
+        f"{section}.{key}: {_shown(value)} -> {_shown(now[section][key])}"
+        for section, values in was.items()
+        if section not in FREE_SECTIONS
+        for key, value in values.items()
+        if value != now[section][key]
+    ]
+
+
+def _shown(value: Any) -> str:
+    return "not given" if value is None else repr(value)
+
+
+def _sync(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,87 @@
+"""What a plan wants, as build targets: each module with its key and all that the key stands for."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fedsgt.data import Client, group_fingerprint
+from fedsgt.data.encoding import frames
+from fedsgt.grouping import Grouping
+from fedsgt.plans import Plan
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """All but the data that a module's bytes depend on."""
+
+    config: Mapping[str, Any]
+    backbone: str
+    profile: Mapping[str, str]
+
+    @property
+    def config_hash(self) -> str:
+        return hashlib.sha256(_canonical(self.config)).hexdigest()
+
+    def key(self, prefix: Sequence[str]) -> str:
+        """A module's key: configuration, backbone, execution profile and the ordered groups' fingerprints."""
+        header = frames("fedsgt.module.1", self.config_hash, self.backbone, _canonical(self.profile))
+        return hashlib.sha256(header + frames(len(prefix), *prefix)).hexdigest()
+
+
+@dataclass(frozen=True)
+class Target:
+    """One wanted module."""
+
+    key: str
+    groups: tuple[int, ...]
+    """The prefix: group numbers of the plan, in order."""
+    prefix: tuple[str, ...]
+    """The fingerprints of these groups."""
+    parents: tuple[str, ...]
+    """Keys of the modules below, root first."""
+    slices: Mapping[str, tuple[int, ...]]
+    """Client to its slices in any of these groups (SPEC, definition 4: phases train on cumulative data)."""
+
+    @property
+    def parent(self) -> str | None:
+        return self.parents[-1] if self.parents else None
+
+
+def make_targets(recipe: Recipe, clients: Sequence[Client], grouping: Grouping, plan: Plan) -> list[Target]:
+    """One target for each node of the plan, in its order: parents before children."""
+    prints = group_fingerprints(clients, grouping)
+    targets: list[Target] = []
+    for node in plan.nodes:
+        above = targets[node.parent] if node.parent >= 0 else None
+        prefix = tuple(prints[group] for group in node.prefix)
+        parents = () if above is None else (*above.parents, above.key)
+        slices = slices_of(node.prefix, clients, grouping)
+        targets.append(Target(recipe.key(prefix), node.prefix, prefix, parents, slices))
+    return targets
+
+
+def group_fingerprints(clients: Sequence[Client], grouping: Grouping) -> list[str]:
+    """What the server knows of each group's data."""
+    return [
+        group_fingerprint(clients[client].fingerprints()[index] for client, index in grouping.slice_ids(group))
+        for group in range(grouping.groups)
+    ]
+
+
+def slices_of(
+    groups: Sequence[int], clients: Sequence[Client], grouping: Grouping
+) -> dict[str, tuple[int, ...]]:
+    """Every client that holds a slice of any of the groups, with those slices."""
+    held: dict[str, list[int]] = {}
+    for group in groups:
+        for client, index in grouping.slice_ids(group):
+            held.setdefault(clients[client].name, []).append(index)
+    return {name: tuple(sorted(held[name])) for name in sorted(held)}
+
+
+def _canonical(value: Any) -> bytes:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
