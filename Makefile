@@ -2,9 +2,9 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
-SOURCES := src tests benchmarks
+SOURCES := src tests benchmarks scripts
 
-.PHONY: help demo test test-all lint types format bench bench-core docs clean
+.PHONY: help demo test test-all lint types format bench bench-core bench-train docs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -12,15 +12,15 @@ help: ## list the targets
 $(VENV)/core: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit("fedsgt needs Python 3.11 or newer; set PYTHON=/path/to/python") if sys.version_info < (3, 11) else None'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable .
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch==2.13.0 --editable '.[train]'
 	touch $@
 
 $(VENV)/dev: $(VENV)/core
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch==2.13.0 --editable '.[dev]'
 	touch $@
 
-demo: $(VENV)/core ## install into its own venv and show the plan of the paper's setting
-	$(BIN)/fedsgt plan
+demo: $(VENV)/core ## install into its own venv, train the embedded default and show what it can do
+	$(BIN)/fedsgt demo
 
 test: $(VENV)/dev lint types ## lint, types and the default tests (under 10 minutes on 2 cores)
 	$(BIN)/python -m pytest -m 'not slow' -n 2 --dist loadscope
@@ -39,10 +39,13 @@ format: $(VENV)/dev ## put the code into the project's format
 	$(BIN)/ruff check --fix $(SOURCES)
 	$(BIN)/ruff format $(SOURCES)
 
-bench: bench-core ## all benchmarks
+bench: bench-core bench-train ## all benchmarks
 
 bench-core: $(VENV)/core ## how grouping, plan search and scoring grow with size
 	$(BIN)/python benchmarks/core.py
+
+bench-train: $(VENV)/core ## training against the plain transformers and peft loop, side by side
+	$(BIN)/python benchmarks/train.py
 
 docs: $(VENV)/dev ## check that the documents' commands run and name what exists
 	$(BIN)/python -m pytest tests/docs

@@ -1,1 +1,1 @@
-"""Train what a plan wants and a store lacks, parents first; resumable, and the same bytes whatever happened."""
+"""Train what a plan wants and a store lacks, parents first; resumable, to the same bytes."""

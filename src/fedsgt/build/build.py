@@ -35,7 +35,7 @@ class Progress:
 
 @dataclass
 class Build:
-    """One build of some targets into a store. Whatever stops it, the next one goes on from what is on disk."""
+    """One build of some targets into a store. After a stop the next goes on from what is on disk."""
 
     recipe: Recipe
     modules: Modules
@@ -50,7 +50,8 @@ class Build:
         Returns the keys that were trained. Equal prefixes have equal keys, and are trained once.
         """
         wanted = {target.key: target for target in targets}
-        present = {key for key in wanted if self._is_present(key)}
+        needed = wanted.keys() | {key for target in targets for key in target.parents}
+        present = {key for key in needed if self._is_present(key)}
         waiting = [target for key, target in wanted.items() if key not in present]
         if priority is not None:
             waiting.sort(key=priority)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from fedsgt.build.prepare import Prepared
 from fedsgt.errors import InputError
 from fedsgt.grouping import Grouping
 from fedsgt.plans import Plan
+
+if TYPE_CHECKING:  # showing a run must not need torch
+    from fedsgt.build.prepare import Prepared
 
 
 class Part(BaseModel):

@@ -121,9 +121,7 @@ def _columns(run: Run) -> Columns:
     return Columns(names, run.data.id_column, run.data.label_column, owner)
 
 
-def _group(
-    run: Run, clients: Sequence[Client], table: Table, stack: Stack, inputs: Inputs
-) -> Grouping:
+def _group(run: Run, clients: Sequence[Client], table: Table, stack: Stack, inputs: Inputs) -> Grouping:
     settings = run.grouping
     related: dict[str, Any] = {}
     if settings.method == "affinity":  # each client keeps to few groups
@@ -143,7 +141,7 @@ def _group(
 def slice_embeddings(
     clients: Sequence[Client], table: Table, stack: Stack, inputs: Inputs
 ) -> NDArray[np.float64]:
-    """Each slice's mean feature under the bare backbone, for groupings that look at data (the appendix's E)."""
+    """Each slice's mean feature under the bare backbone, for groupings that look at data (the appendix)."""
     means = []
     for client in clients:
         for part in _slice_data(client, table):

@@ -42,13 +42,20 @@ class RunFolder:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """One process at a time changes a run; the lock goes with its process, however that ends."""
-        with (self.path / LOCK).open("a+") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise InputError(f"{self.path}: another process is working on this run; wait for it") from None
+        """One process at a time changes a run, and begins by clearing up after one that was killed."""
+        with _lock(self.path, self.path):
+            self._clear_up()
             yield
+
+    def _clear_up(self) -> None:
+        """Half-written files, and checkpoints that were not removed when their module was finished."""
+        for part in ("modules/", "rounds/"):
+            self.modules.objects.sweep(part)
+        for key in self.modules.round_keys():
+            if self.modules.state(key) == "present":
+                self.modules.discard_round(key)
+        for unfinished in self.cache.glob("*/*.tmp"):
+            unfinished.unlink(missing_ok=True)
 
 
 def open_run(path: Path) -> RunFolder:
@@ -78,25 +85,36 @@ def check_config(path: Path, config: Run) -> RunFolder | None:
 
 def create_run(path: Path, config: Run, description: Description) -> RunFolder:
     """A new run's folder appears with all its files, or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.parent / f".{path.name}.{os.getpid()}.new"
-    shutil.rmtree(temporary, ignore_errors=True)
+    # One name, so that the next attempt takes over what a killed one left.
+    temporary = path.parent / f".{path.name}.new"
+    try:
+        temporary.mkdir(parents=True, exist_ok=True)
+        with _lock(temporary, path):
+            _fill_and_rename(temporary, path, to_toml(config), description.to_text())
+        _sync(path.parent)
+    except OSError as error:
+        raise InputError(f"{path}: the run's folder cannot be made ({error.strerror})") from None
+    return open_run(path)
+
+
+def _fill_and_rename(temporary: Path, path: Path, config: str, description: str) -> None:
     try:
         files = Folder(temporary)
-        files.write(CONFIG, to_toml(config).encode())
-        files.write(DESCRIPTION, description.to_text().encode())
+        files.sweep()
+        files.write(CONFIG, config.encode())
+        files.write(DESCRIPTION, description.encode())
         temporary.rename(path)
-    finally:
+    except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
-    _sync(path.parent)
-    return open_run(path)
+        raise
 
 
 def find_runs(folder: Path) -> list[RunFolder]:
     """Every run right in this folder, by name."""
     if not folder.is_dir():
         return []
-    return [open_run(path) for path in sorted(folder.iterdir()) if (path / DESCRIPTION).is_file()]
+    shown = (path for path in sorted(folder.iterdir()) if not path.name.startswith("."))
+    return [open_run(path) for path in shown if (path / DESCRIPTION).is_file()]
 
 
 def _changed_keys(old: Run, new: Run) -> list[str]:
@@ -113,6 +131,17 @@ def _changed_keys(old: Run, new: Run) -> list[str]:
 
 def _shown(value: Any) -> str:
     return "not given" if value is None else repr(value)
+
+
+@contextmanager
+def _lock(folder: Path, run: Path) -> Iterator[None]:
+    """The lock goes with its process, however that ends."""
+    with (folder / LOCK).open("a+") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InputError(f"{run}: another process is working on this run; wait for it") from None
+        yield
 
 
 def _sync(folder: Path) -> None:

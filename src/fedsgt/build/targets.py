@@ -67,7 +67,9 @@ def make_targets(recipe: Recipe, clients: Sequence[Client], grouping: Grouping, 
 def group_fingerprints(clients: Sequence[Client], grouping: Grouping) -> list[str]:
     """What the server knows of each group's data."""
     return [
-        group_fingerprint(clients[client].fingerprints()[index] for client, index in grouping.slice_ids(group))
+        group_fingerprint(
+            clients[client].fingerprints()[index] for client, index in grouping.slice_ids(group)
+        )
         for group in range(grouping.groups)
     ]
 

@@ -9,7 +9,7 @@ import click
 import typer
 
 import fedsgt
-from fedsgt.cli import config, plan
+from fedsgt.cli import config, evaluate, plan, runs, train
 from fedsgt.errors import InputError
 
 app = typer.Typer(
@@ -22,6 +22,13 @@ app = typer.Typer(
 )
 app.add_typer(config.app, name="config")
 app.command("plan")(plan.plan)
+app.command("demo")(train.demo)
+app.command("init")(train.init)
+app.command("train")(train.train)
+app.command("runs")(runs.runs)
+app.command("show")(runs.show)
+app.command("evaluate")(evaluate.evaluate)
+app.command("export")(runs.export)
 
 
 def _version(wanted: bool) -> None:

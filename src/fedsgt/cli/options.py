@@ -20,6 +20,7 @@ Overrides = Annotated[
         "-s", "--set", metavar="SECTION.KEY=VALUE", help="Put one value over the file's; may be repeated."
     ),
 ]
+RunPath = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of the run.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")]
 
 UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 2**10, "mi": 2**20, "gi": 2**30}

@@ -49,7 +49,8 @@ def check(start: Mapping[str, np.ndarray], update: Update) -> None:
         if array.shape != expected.shape or array.dtype != np.float32:
             raise RefusedUpdate(
                 update.client,
-                f"{name} is {array.dtype} of shape {array.shape}; it should be float32 of shape {expected.shape}",
+                f"{name} is {array.dtype} of shape {array.shape}; "
+                f"it should be float32 of shape {expected.shape}",
             )
         if not np.isfinite(array).all():
             kind = "NaN" if np.isnan(array).any() else "infinite"

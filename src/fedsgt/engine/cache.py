@@ -11,7 +11,6 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from fedsgt.stack.inputs import Item
@@ -27,11 +26,11 @@ class ActivationCache:
     def get(self, fingerprint: str) -> list[Item] | None:
         try:
             data = self._path(fingerprint).read_bytes()
-            held = load(data[32:])
-        except (FileNotFoundError, SafetensorError):
+        except FileNotFoundError:
             return None
         if hashlib.sha256(data[32:]).digest() != data[:32]:
             return None
+        held = load(data[32:])
         return [{"hidden": part} for part in np.split(held["hidden"], np.cumsum(held["lengths"])[:-1])]
 
     def put(self, fingerprint: str, items: list[Item]) -> None:

@@ -45,7 +45,9 @@ def local_update(
     for _ in range(settings.epochs):
         losses = [
             _step(stack, batch, labels, trained, optimizer, settings.clip) * len(labels)
-            for batch, labels in _batches(examples, rng.permutation(len(examples)), settings.batch_size, stack)
+            for batch, labels in _batches(
+                examples, rng.permutation(len(examples)).tolist(), settings.batch_size, stack
+            )
         ]
     trained_state = stack.snapshot()
     stack.close()

@@ -86,6 +86,8 @@ class Processes:
         number, answer = self._receive(connection)
         self.busy.remove(connection)
         self.idle.append(connection)
+        if isinstance(answer, Failure):
+            answer.throw()
         self._hand_out()
         return number, answer
 
@@ -93,8 +95,10 @@ class Processes:
         """Every process checks its backbone before it goes."""
         try:
             for connection in self.idle:
-                connection.send((0, "check", ()))
-                self._receive(connection)
+                self._send(connection, (0, "check", ()))
+                _, answer = self._receive(connection)
+                if isinstance(answer, Failure):
+                    answer.throw()
         finally:
             self.stop()
 
@@ -107,22 +111,29 @@ class Processes:
     def _hand_out(self) -> None:
         while self.queue and self.idle:
             connection = self.idle.pop(0)
-            connection.send(self.queue.popleft())
+            self._send(connection, self.queue.popleft())
             self.busy.add(connection)
+
+    def _send(self, connection: Connection, job: tuple[int, str, tuple[Any, ...]]) -> None:
+        try:
+            connection.send(job)
+        except (BrokenPipeError, ConnectionResetError):
+            raise self._ended(connection) from None
 
     def _receive(self, connection: Connection) -> tuple[int, Any]:
         try:
             number, answer = connection.recv()
         except (EOFError, ConnectionResetError):
-            self.processes[connection].join()
-            code = self.processes[connection].exitcode
-            raise InputError(
-                f"a worker process ended by itself (exit code {code}; -9 is often too little memory); "
-                "the same command goes on after the last finished round"
-            ) from None
-        if isinstance(answer, Failure):
-            answer.throw()
+            raise self._ended(connection) from None
         return number, answer
+
+    def _ended(self, connection: Connection) -> InputError:
+        self.processes[connection].join()
+        code = self.processes[connection].exitcode
+        return InputError(
+            f"a worker process ended by itself (exit code {code}; -9 is often too little memory); "
+            "the same command goes on after the last finished round"
+        )
 
 
 class Failure:

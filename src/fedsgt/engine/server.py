@@ -30,11 +30,12 @@ class Server:
 
     def end(self, task: Task, start: Tensors, updates: Sequence[Update]) -> Result:
         """The round's average, with who took part."""
+        mean = average(start, updates)
         ordered = sorted(updates, key=lambda update: update.client)
         participants = {update.client: update.records for update in ordered}
         loss = float(np.average([u.loss for u in ordered], weights=[u.records for u in ordered]))
         seconds = sum(update.seconds for update in ordered)
-        return Result(task.key, task.round, average(start, ordered), participants, loss, seconds)
+        return Result(task.key, task.round, mean, participants, loss, seconds)
 
 
 def client_seed(task: Task, client: str) -> int:

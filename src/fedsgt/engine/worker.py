@@ -59,7 +59,7 @@ class Worker:
         self.setup = setup
         device = profile.pick_device(run.model.device)
         self.backbone = load_backbone(run.model.backbone, run.model.task, setup.labels)
-        self.backbone.model.to(device)
+        self.backbone.model.to(torch.device(device))  # type: ignore[arg-type]
         self.stack = Stack(self.backbone, run.peft)
         self.inputs = make_inputs(run.model, self.backbone)
         recipe = [self.backbone.hash, self.inputs.describe(), self.stack.start, profile.describe(device)]

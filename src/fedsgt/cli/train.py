@@ -1,0 +1,95 @@
+"""`fedsgt train`, `fedsgt init`, `fedsgt demo`: from a configuration to trained modules in a run's folder."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import fedsgt
+from fedsgt.cli.options import Overrides
+from fedsgt.config import Run, load
+from fedsgt.errors import InputError
+
+STARTER = Path(fedsgt.__file__).parent / "assets" / "demo.toml"
+Output = Annotated[
+    Path | None,
+    typer.Option("-o", "--output", metavar="RUN", help="Folder of the run; runs/NAME without it."),
+]
+
+
+def train(
+    config: Annotated[Path, typer.Argument(metavar="CONFIG", help="TOML file of the run.")],
+    output: Output = None,
+    engine: Annotated[
+        str | None, typer.Option(help="What carries the training out: in-process, flower or flower-sim.")
+    ] = None,
+    overrides: Overrides = None,
+) -> None:
+    """Train the modules that the plan wants and the run lacks; the same command goes on after any stop."""
+    chosen = [] if engine is None else [f"engine.name={engine}"]
+    run = load(config, [*(overrides or ()), *chosen])
+    train_run(run, output or Path("runs") / config.stem)
+
+
+def init(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to write the starter configuration.")],
+    force: Annotated[bool, typer.Option("--force", help="Write over a file that is there.")] = False,
+) -> None:
+    """Write a commented starter configuration: the embedded default, which `fedsgt demo` runs."""
+    if file.exists() and not force:
+        raise InputError(f"{file}: is there already; give another name, or --force to write over it")
+    try:
+        file.write_text(STARTER.read_text(encoding="utf-8"), encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{file}: cannot be written ({error.strerror})") from None
+    typer.echo(f"Wrote {file}. Next: fedsgt train {file}")
+
+
+def demo(
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="RUN", help="Folder of the run.")] = Path(
+        "runs/demo"
+    ),
+    overrides: Overrides = None,
+) -> None:
+    """Train the embedded default and show how good it is: digits, 10 clients, 6 sequences of 6 groups."""
+    from fedsgt.cli.evaluate import evaluate_run
+
+    train_run(load(STARTER, overrides or ()), output)
+    typer.echo()
+    evaluate_run(output)
+    typer.echo(f"\nNext: fedsgt show {output}; fedsgt export {output} --sequence 0")
+
+
+def train_run(run: Run, path: Path) -> None:
+    """Train, with progress on standard error and a summary at the end."""
+    ready_to_train()
+    from fedsgt.build.train import train as build_run
+    from fedsgt.cli.train_display import make_display
+
+    started = time.monotonic()
+    try:
+        with make_display() as display:
+            folder = build_run(run, path, display)
+    except KeyboardInterrupt:
+        typer.echo("fedsgt: stopped; the same command goes on after the last finished round", err=True)
+        raise typer.Exit(130) from None
+    trained = display.counts.modules if display.counts is not None else 0
+    total = len(folder.description.modules)
+    typer.echo(
+        f"{path}: {total} modules of {len(folder.description.sequences)} sequences; "
+        f"{trained} trained now, in {time.monotonic() - started:.0f} s"
+    )
+
+
+def ready_to_train() -> None:
+    """Called before torch is imported, so that this process trains and predicts as worker processes do."""
+    if importlib.util.find_spec("torch") is None:
+        raise InputError("this command needs torch and transformers: pip install 'fedsgt[train]'")
+    from fedsgt.stack import profile
+
+    os.environ.update(profile.environment())
