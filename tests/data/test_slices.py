@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsgt.data import Record, check_slices, cut, slice_of
+from fedsgt.data import Record, cut, slice_of
 from fedsgt.errors import InputError
 
 SEEDS = st.integers(-5, 5) | st.text(max_size=3)
@@ -115,18 +115,6 @@ def test_another_seed_is_another_independent_cut() -> None:
         same = sum(slice_of(i, 0, 5) == slice_of(i, other, 5) for i in ids)
         # A fifth agree by chance: 1000, standard deviation 28.
         assert abs(same - 1000) < 150
-
-
-def test_an_empty_slice_is_named() -> None:
-    records = [Record(f"r{i}", b"d") for i in range(7)]
-    check_slices("3", cut(records, 0, 1))
-    parts = [records[:3], records[3:], [], [], []]
-    problem = (
-        r"client 3: slice 2 of 5 \(counted from 0\) is empty: 7 records are too few for 5 slices; "
-        r"lower grouping\.slices for this client or give it more records$"
-    )
-    with pytest.raises(InputError, match=problem):
-        check_slices("3", parts)
 
 
 def test_a_tiny_client_gets_empty_slices() -> None:

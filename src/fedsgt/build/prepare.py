@@ -70,7 +70,7 @@ def prepare(run: Run, decided: Grouping | None = None) -> Prepared:
         columns,
         split="test",
         test=data.test,
-        labels=data.labels,
+        labels=train.label_count,
         limit=data.test_limit,
     )
     clients = make_clients(

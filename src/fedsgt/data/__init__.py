@@ -1,19 +1,26 @@
-"""From records to clients to slices to fingerprints (SPEC, definition 1)."""
+"""From data sources to records to clients to slices to fingerprints (SPEC, definition 1)."""
 
 from fedsgt.data.client import Client
 from fedsgt.data.fingerprints import derive_salt, group_fingerprint, new_salt, slice_fingerprint
+from fedsgt.data.holders import make_clients
 from fedsgt.data.partition import partition_dirichlet, partition_given, partition_iid
 from fedsgt.data.records import Record, content_digest
-from fedsgt.data.slices import check_slices, cut, slice_of
+from fedsgt.data.slices import cut, slice_of
+from fedsgt.data.sources import load_table
+from fedsgt.data.table import Columns, Content, Table
 
 __all__ = [
     "Client",
+    "Columns",
+    "Content",
     "Record",
-    "check_slices",
+    "Table",
     "content_digest",
     "cut",
     "derive_salt",
     "group_fingerprint",
+    "load_table",
+    "make_clients",
     "new_salt",
     "partition_dirichlet",
     "partition_given",

@@ -30,7 +30,7 @@ class Client:
         object.__setattr__(self, "records", tuple(sorted_records(self.records)))
 
     def cut(self) -> tuple[tuple[Record, ...], ...]:
-        """The records by slice (SPEC definition 1); slices may be empty, see `check_slices`."""
+        """The records by slice (SPEC definition 1); a hash decides, so some may be empty."""
         return self._cut
 
     def fingerprints(self) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """Stable slicing (SPEC definition 1): a record's slice is a keyed hash of its id; deletions move nobody."""
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import lru_cache
 
 from fedsgt.data.encoding import frame, frames
@@ -31,13 +31,6 @@ def cut(records: Iterable[Record], seed: int | str, slices: int) -> list[list[Re
     return parts
 
 
-def check_slices(client: str, parts: Sequence[Sequence[Record]]) -> None:
-    """Training needs every slice of a client to hold a record; say which one does not."""
-    for index, part in enumerate(parts):
-        if not part:
-            raise InputError(_empty_slice(client, index, parts))
-
-
 def check_slicing(seed: int | str, slices: int) -> None:
     """The seed is a number or a text, S a whole number of at least one."""
     if not isinstance(seed, int | str):
@@ -55,11 +48,3 @@ def _slice(record_id: str, key: bytes, slices: int) -> int:
 def _seed_key(seed: int | str) -> bytes:
     """Seeds of any length as a key; 1 and "1" are different seeds."""
     return hashlib.blake2b(frames("slicing seed", seed), person=_PURPOSE, digest_size=32).digest()
-
-
-def _empty_slice(client: str, index: int, parts: Sequence[Sequence[Record]]) -> str:
-    held, wanted = sum(map(len, parts)), len(parts)
-    return (
-        f"client {client}: slice {index} of {wanted} (counted from 0) is empty: {held} records are too few "
-        f"for {wanted} slices; lower grouping.slices for this client or give it more records"
-    )

@@ -53,5 +53,5 @@ def check(start: Mapping[str, np.ndarray], update: Update) -> None:
                 f"it should be float32 of shape {expected.shape}",
             )
         if not np.isfinite(array).all():
-            kind = "NaN" if np.isnan(array).any() else "infinite"
-            raise RefusedUpdate(update.client, f"{name} holds a {kind} value; a lower learning rate may help")
+            kind = "a NaN" if np.isnan(array).any() else "an infinite"
+            raise RefusedUpdate(update.client, f"{name} holds {kind} value; a lower learning rate may help")

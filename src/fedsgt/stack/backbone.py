@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
+from logging import CRITICAL
 from pathlib import Path
 from typing import Any
 
@@ -123,7 +124,7 @@ def _check_trunk(name: str, model: PreTrainedModel, head: tuple[str, ...]) -> No
 def _quiet() -> Iterator[None]:
     """Loading reports go to nobody: that the head is new is how it is meant."""
     level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity(logging.CRITICAL)
+    logging.set_verbosity(CRITICAL)
     logging.disable_progress_bar()
     try:
         yield

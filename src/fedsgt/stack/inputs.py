@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError
 from torch import Tensor
 from transformers import AutoTokenizer, PretrainedConfig, PreTrainedTokenizerBase
-from transformers.utils import cached_file
+from transformers.utils.hub import cached_file
 
 from fedsgt.config.model import Model
 from fedsgt.errors import InputError
@@ -179,6 +179,8 @@ def _text_inputs(settings: Model, config: PretrainedConfig, folder: str) -> Text
         raise InputError(
             f"model.backbone: {settings.backbone!r} has no usable tokenizer ({reason})"
         ) from None
+    if len(tokenizer) <= len(tokenizer.all_special_ids):  # what transformers makes up when it finds no file
+        raise InputError(f"model.backbone: {settings.backbone!r} has no usable tokenizer (no vocabulary)")
     # RoBERTa counts positions from behind its padding index.
     offset = config.pad_token_id + 1 if config.model_type in ("roberta", "xlm-roberta", "camembert") else 0
     most = int(config.max_position_embeddings) - offset

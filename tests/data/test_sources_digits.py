@@ -1,0 +1,98 @@
+"""The embedded digits: always the same bytes, in parts that do not overlap."""
+
+import hashlib
+import io
+import subprocess
+import sys
+
+import pytest
+
+from fedsgt.data import Columns, load_table
+from fedsgt.errors import InputError
+
+datasets_of_sklearn = pytest.importorskip("sklearn.datasets")
+COLUMNS = Columns(("ignored",))
+
+
+def test_parts_share_nothing_and_leave_nothing_out() -> None:
+    train, test, public = (load_table("digits", COLUMNS, split=part) for part in ("train", "test", "public"))
+    assert [len(part) for part in (train, test, public)] == [1079, 359, 359]
+    assert len({*train.ids, *test.ids, *public.ids}) == 1797
+    assert train.ids[:4] == ("digits-0000", "digits-0001", "digits-0002", "digits-0005")
+    assert test.ids[:2] == ("digits-0004", "digits-0009")
+    assert public.ids[:2] == ("digits-0003", "digits-0008")
+    assert (train.label_count, train.label_names) == (10, tuple("0123456789"))
+    assert train.owners is None
+
+
+def test_bytes_never_change_between_versions() -> None:
+    digests = b"".join(record.digest for record in load_table("digits", COLUMNS).records())
+    expected = "9b95ea8c25e9fb325e45f9aaa061aa9f6a5047d8de22421aeaea595e07be0294"
+    assert hashlib.sha256(digests).hexdigest() == expected
+
+
+def test_images_and_labels_are_those_of_scikit_learn() -> None:
+    image = pytest.importorskip("PIL.Image")
+    source = datasets_of_sklearn.load_digits()
+    table = load_table("digits", COLUMNS, split="test")
+    for record_id, label, (content,) in zip(table.ids, table.labels, table.contents, strict=True):
+        index = int(record_id.removeprefix("digits-"))
+        assert isinstance(content, bytes)
+        picture = image.open(io.BytesIO(content))
+        assert (picture.format, picture.mode, picture.size) == ("PPM", "L", (8, 8))
+        exact = source.data[index] * 255 / 16
+        assert max(abs(a - b) for a, b in zip(picture.tobytes(), exact, strict=True)) <= 0.5
+        assert label == source.target[index]
+
+
+def test_a_limit_takes_some_of_them() -> None:
+    everything = load_table("digits", COLUMNS)
+    some = load_table("digits", COLUMNS, limit=50)
+    assert len(some) == 50
+    assert some == everything.take(everything.index_of(some.ids))
+
+
+def test_the_test_split_may_be_named() -> None:
+    assert load_table("digits", COLUMNS, split="test", test="public").ids[0] == "digits-0003"
+    with pytest.raises(InputError, match="'digits' has no part validation; its parts: train, public, test"):
+        load_table("digits", COLUMNS, split="test", test="validation")
+
+
+def test_digits_have_ten_labels_and_no_owners() -> None:
+    assert load_table("digits", COLUMNS, labels=10).label_count == 10
+    with pytest.raises(InputError, match=r"data\.labels is 9, but digits has 10"):
+        load_table("digits", COLUMNS, labels=9)
+    with pytest.raises(
+        InputError, match=r"no column 'client': .* allowed for data\.partition: iid or dirich"
+    ):
+        load_table("digits", Columns(("image",), client="client"))
+
+
+@pytest.mark.parametrize("limit", [0, -3])
+def test_a_limit_is_positive(limit: int) -> None:
+    with pytest.raises(InputError, match=f"limit is {limit}; allowed: at least 1"):
+        load_table("digits", COLUMNS, limit=limit)
+
+
+@pytest.mark.parametrize(
+    ("missing", "source"), [("sklearn", "digits"), ("pyarrow", "x.parquet"), ("datasets", "owner/name")]
+)
+def test_a_missing_package_is_named(
+    missing: str, source: str, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    monkeypatch.chdir(tmp_path_factory.mktemp("here"))
+    with open("x.parquet", "wb"):
+        pass
+    for name in [name for name in sys.modules if name.split(".")[0] == missing]:
+        monkeypatch.setitem(sys.modules, name, None)
+    monkeypatch.setitem(sys.modules, missing, None)
+    with pytest.raises(InputError, match=rf"package {missing}, .*pip install 'fedsgt\[train\]'$"):
+        load_table(source, COLUMNS)
+
+
+def test_the_package_starts_without_what_only_sources_need() -> None:
+    code = (
+        "import sys, fedsgt.data; print(sorted({'pyarrow', 'sklearn', 'datasets', 'PIL'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
