@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from copy import deepcopy
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 import torch
 from torch import nn
+from transformers import DeiTForImageClassificationWithTeacher
 
+from fedsgt.config.model import Peft
+from fedsgt.stack.backbone import load_backbone
 from fedsgt.stack.inputs import hidden_batch
 from fedsgt.stack.kinds import Tensors
 from fedsgt.stack.prefix import Prefix
@@ -39,15 +43,30 @@ def forward(plain: Any, batch: dict[str, Any]) -> torch.Tensor:
 
 @FRESH_IS_NEUTRAL
 def test_a_fresh_module_changes_nothing(tiny: Tiny, model: str, kind: str) -> None:
-    """Open or loaded, the result is that of the class's own forward pass, bit for bit."""
+    """Open or loaded, the result is that of the class's own forward pass."""
     stack, batch = tiny.stack(model, kind), tiny.batch(model)
     state = stack.begin(0, tiny.modules(stack, 1)[0])
     expected = forward(with_head(tiny, model, state), batch)
     stack.load([])
     stack.open(state)
     with torch.no_grad():
-        assert torch.equal(stack.logits(batch), expected)
-    assert torch.equal(tiny.logits(stack, [stack.finish(state)], batch), expected)
+        opened = stack.logits(batch)
+    assert torch.allclose(opened, expected, atol=1e-5)
+    assert torch.equal(tiny.logits(stack, [stack.finish(state)] * 3, batch), opened)
+
+
+def test_a_class_whose_head_reads_a_second_token_keeps_it(tiny: Tiny, tmp_path: Path) -> None:
+    """DeiT with a teacher looks at its distillation token too; only the first is computed for the others."""
+    config: Any = tiny.untouched("deit").model.config
+    DeiTForImageClassificationWithTeacher(config).save_pretrained(tmp_path)
+    backbone, batch = load_backbone(str(tmp_path), "image", 5), tiny.batch("deit")
+    plain = deepcopy(backbone.model)
+    stack = Stack(backbone, Peft(rank=2))
+    state = stack.begin(0, tiny.modules(stack, 1)[0])
+    heads = {name: torch.from_numpy(state[HEAD + name]) for name in stack.head}
+    plain.load_state_dict(heads, strict=False)
+    assert len(heads) == 4
+    assert torch.allclose(tiny.logits(stack, [state], batch), forward(plain, batch), atol=1e-5)
 
 
 def unfolded_lora(plain: Any, stack: Stack, modules: list[Tensors]) -> None:
@@ -149,7 +168,7 @@ def own_projections(attention: nn.Module) -> list[str]:
 
 
 def split(flat: torch.Tensor) -> torch.Tensor:
-    return flat.unflatten(2, (4, 8)).transpose(1, 2)
+    return flat.view(*flat.shape[:2], 4, 8).transpose(1, 2)
 
 
 @pytest.mark.parametrize("layers", [1, 2])
@@ -190,7 +209,7 @@ def test_folding_again_gives_the_same_bits(tiny: Tiny, kind: str) -> None:
 def test_a_frozen_a_gets_no_gradient(tiny: Tiny) -> None:
     stack, batch = tiny.stack("vit", freeze_a=True), tiny.batch("vit")
     opened = stack.open(stack.begin(0, stack.initial_head(0)))
-    stack.logits(batch).sum().backward()
+    torch.autograd.backward(stack.logits(batch).sum())
     for name, value in opened.items():
         assert value.requires_grad == (not name.endswith("lora_A"))
         assert (value.grad is not None) == value.requires_grad

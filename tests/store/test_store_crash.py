@@ -245,11 +245,10 @@ def test_what_is_discarded_is_off_the_disk(tmp_path: Path, action: str) -> None:
 def test_folders_that_another_writer_made_but_did_not_sync_are_synced(tmp_path: Path) -> None:
     root = prepared(tmp_path / "work", "old")
     with closing(Disk(root, sys.maxsize)) as disk:
-        key = "c" * 64
-        (root / "run" / "store" / "modules" / key).mkdir()
-        assert finishes(disk, lambda modules: modules.put(origin(key), tensors(3)))
+        (root / "run" / "store" / "new" / "inner").mkdir(parents=True)
+        assert finishes(disk, lambda modules: modules.objects.write("new/inner/object", b"1"))
         image = disk.image(tmp_path / "cut", lambda: "synced") / "run" / "store"
-    assert Modules(Folder(image)).state(key) == "present"
+    assert Folder(image).names("new/") == ["new/inner/object"]
 
 
 WRITER = """

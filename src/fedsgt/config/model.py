@@ -13,7 +13,10 @@ Text = Annotated[str, Field(min_length=1)]
 
 
 class Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+    # Defaults too: 16 for a float is 16.0, as it is when read again, so that hashes of settings agree.
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, strict=True, allow_inf_nan=False, validate_default=True
+    )
 
 
 class Data(Section):

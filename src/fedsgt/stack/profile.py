@@ -59,6 +59,8 @@ def apply() -> None:
 
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
+    # Filling fresh memory finds reads of it, of which there are none, and takes time.
+    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     torch.backends.cudnn.benchmark = False
 
 

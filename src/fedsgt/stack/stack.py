@@ -19,6 +19,7 @@ from fedsgt.stack.backbone import Backbone
 from fedsgt.stack.ia3 import Ia3
 from fedsgt.stack.inputs import Batch, Item, to_device
 from fedsgt.stack.kinds import Kind, Tensors
+from fedsgt.stack.last_layer import shorten_last_layer
 from fedsgt.stack.lora import Lora
 from fedsgt.stack.lower import LowerLayers
 from fedsgt.stack.places import FEEDFORWARD_OUT, KEY, QUERY, VALUE, Places, find_places
@@ -44,6 +45,7 @@ class Stack:
         parameters = dict(backbone.model.named_parameters())
         self.head = {name: parameters[name] for name in backbone.head}
         self.kind = make(backbone.model, self.places, settings)
+        shorten_last_layer(backbone.model, self.places.layers[-1])
         self.lower_layers = LowerLayers(backbone.model, self.places)
         self.opened: dict[str, nn.Parameter] = {}
         self.last: Tensors | None = None
