@@ -28,7 +28,9 @@ class Data(Section):
     test: Text | None = Field(
         None, description="parquet file or split to test on; the source's test or validation part by default"
     )
-    id_column: Text = Field("id", description="column of the records' stable ids")
+    id_column: Text = Field(
+        "id", description="column of the records' stable ids; `#row` takes row numbers, if rows never move"
+    )
     label_column: Text = Field("label", description="column of the labels, whole numbers from 0")
     input_columns: list[Text] | None = Field(
         None, description="columns of the input; `image`, or `sentence` for text, by default"

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fedsgt.data.extras import require
-from fedsgt.data.table import Columns, Table, checked_labels, rows_to_use
+from fedsgt.data.table import ROW, Columns, Table, checked_labels, rows_to_use
 from fedsgt.errors import InputError
 
 
@@ -16,7 +16,11 @@ def table_from_arrow(
     if not rows.num_rows:
         raise InputError(f"{where}: there are no rows; allowed: at least one record")
     count, names = _label_count(rows.schema.metadata, columns.label, labels, where)
-    ids = _names(rows, columns.id, where)
+    ids = (
+        [f"{row:09d}" for row in range(rows.num_rows)]
+        if columns.id == ROW
+        else _names(rows, columns.id, where)
+    )
     _check_unique(ids, columns.id, where)
     owners = None if columns.client is None else _names(rows, columns.client, where)
     chosen = rows_to_use(ids, limit)

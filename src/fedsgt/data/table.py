@@ -11,6 +11,8 @@ from fedsgt.data.encoding import frame
 from fedsgt.data.records import Record, content_digest
 from fedsgt.errors import InputError
 
+# In place of a column of ids: the row's number, for sources that never change.
+ROW = "#row"
 # One entry per input column: the bytes of an image file, or a text.
 Content: TypeAlias = tuple[bytes | str, ...]
 
@@ -32,9 +34,10 @@ class Columns:
             )
 
     def names(self) -> tuple[str, ...]:
-        """All of them."""
+        """All that the source must have."""
+        ids = () if self.id == ROW else (self.id,)
         owner = () if self.client is None else (self.client,)
-        return (self.id, self.label, *self.inputs, *owner)
+        return (*ids, self.label, *self.inputs, *owner)
 
 
 @dataclass(frozen=True)

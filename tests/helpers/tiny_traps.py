@@ -1,0 +1,23 @@
+"""What goes wrong inside worker processes, for tests that look at it from outside."""
+
+from __future__ import annotations
+
+import gc
+
+from fedsgt.engine.task import Tensors
+from fedsgt.errors import InputError
+from fedsgt.stack.backbone import Backbone
+
+
+def trap(key: str) -> Tensors:
+    """In the place of the store: does what the key says."""
+    if key == "input":
+        raise InputError("the store has no room")
+    if key == "bug":
+        raise ZeroDivisionError("a bug in the worker")
+    if key == "touch":
+        for found in gc.get_objects():
+            if isinstance(found, Backbone):
+                next(iter(found.tensors.values())).add_(1e-6)
+        raise InputError("touched")
+    raise AssertionError(key)
