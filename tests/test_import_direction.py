@@ -45,7 +45,7 @@ HEAVY = {"torch", "transformers", "peft", "flwr"}
 
 
 def packages() -> list[str]:
-    return sorted(path.name for path in ROOT.iterdir() if path.is_dir() and path.name != "__pycache__")
+    return sorted(path.name for path in ROOT.iterdir() if (path / "__init__.py").is_file())
 
 
 def imported(package: str) -> Iterator[tuple[Path, str]]:

@@ -289,3 +289,10 @@ def test_a_damaged_file_is_named(tmp_path: Path) -> None:
     damaged.write_bytes(content)
     with pytest.raises(InputError, match=r"damaged\.parquet cannot be read as a parquet file: [^\n]+$"):
         load_table(str(damaged), TEXT, labels=2)
+
+
+def test_row_numbers_stand_in_for_a_column_of_ids(tmp_path: Path) -> None:
+    source = write(tmp_path / "t.parquet", {"sentence": ["B", "A", "C"], "label": [1, 0, 1]})
+    table = load_table(source, Columns(("sentence",), id="#row"), labels=2)
+    assert table.ids == ("000000000", "000000001", "000000002")
+    assert table.contents == (("B",), ("A",), ("C",))

@@ -27,13 +27,21 @@ def blocks(language: str) -> list[tuple[str, str]]:
     return [(page.name, block) for page in PAGES for block in fence.findall(page.read_text(encoding="utf-8"))]
 
 
+@pytest.fixture(scope="module")
+def page_folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("pages")
+
+
 @pytest.mark.parametrize(
     ("page", "line"), [(p, line) for p, block in blocks("sh") for line in block.splitlines()]
 )
-def test_every_command_runs(page: str, line: str, tmp_path: Path) -> None:
+def test_every_command_runs(page: str, line: str, page_folders: Path) -> None:
+    """In the page's order and in one folder for each page: later commands use what earlier ones made."""
     name, *arguments = shlex.split(line)
     assert name == "fedsgt"
-    done = subprocess.run([COMMAND, *arguments], cwd=tmp_path, capture_output=True, text=True, check=False)
+    folder = page_folders / page
+    folder.mkdir(exist_ok=True)
+    done = subprocess.run([COMMAND, *arguments], cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout
 

@@ -134,11 +134,10 @@ def _moved_positions(stack: Stack, tokens: int) -> tuple[str, NDArray[np.float32
             f"export: PEFT runs no prefix tuning on {config.model_type}, only on bert and roberta"
         )
     name = f"{model.base_model_prefix}.embeddings.position_embeddings"
-    first = config.pad_token_id + 1 if config.model_type == "roberta" else 0
     own = stack.backbone.tensors[f"{name}.weight"].detach().cpu().numpy()
-    if first + tokens + 2 > len(own):
+    if tokens + 2 > len(own):
         raise InputError(f"export: {tokens} virtual tokens leave no room in the model's {len(own)} positions")
-    return name, np.concatenate([own[: first + tokens], own[first:-tokens]])
+    return name, np.concatenate([own[:tokens], own[:-tokens]])
 
 
 WRITERS: dict[str, Callable[[Stack, Sequence[Tensors]], tuple[Tensors, PeftConfig]]] = {
