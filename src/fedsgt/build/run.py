@@ -40,6 +40,16 @@ class RunFolder:
         """Outputs of the frozen lower layers, slice by slice."""
         return self.path / "cache"
 
+    def sweep(self) -> None:
+        """Remove what killed writers left, and kept activations of slices that are no longer as they were."""
+        self.modules.objects.sweep()
+        known = {fingerprint for client in self.description.clients for fingerprint in client.slices}
+        for folder in self.cache.iterdir() if self.cache.is_dir() else ():
+            if folder.name not in known:
+                shutil.rmtree(folder)
+            for left in folder.glob("*.tmp"):
+                left.unlink()
+
     @contextmanager
     def locked(self) -> Iterator[None]:
         """One process at a time changes a run, and begins by clearing up after one that was killed."""

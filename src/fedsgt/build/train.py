@@ -48,6 +48,7 @@ def train(config: Run, path: Path, display: Display) -> RunFolder:
     prepared = prepare(config, existing.description.grouping_made() if existing else None)
     folder = _continued(existing, prepared) if existing else _created(path, prepared, display)
     with folder.locked():
+        folder.sweep()
         _build(folder, prepared, display)
     return folder
 

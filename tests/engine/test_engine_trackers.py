@@ -1,0 +1,69 @@
+"""Metrics reach each tracker's own files, read back with the tracker's own library."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from fedsgt.engine import trackers
+from fedsgt.engine.trackers import JsonLines, open_trackers
+from fedsgt.errors import InputError
+
+
+def log_two_rounds(names: list[str], folder: Path) -> None:
+    opened = open_trackers(names, folder)
+    for tracker in opened:
+        tracker.log("round", "0-1", 1, {"loss": 1.5}, module="abc")
+        tracker.log("round", "0-1", 2, {"loss": 0.5}, module="abc")
+        tracker.close()
+
+
+def test_json_lines_always(tmp_path: Path) -> None:
+    log_two_rounds([], tmp_path)
+    lines = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    assert [(line["event"], line["name"], line["step"], line["loss"]) for line in lines] == [
+        ("round", "0-1", 1, 1.5),
+        ("round", "0-1", 2, 0.5),
+    ]
+    assert all(line["module"] == "abc" and line["time"] > 0 for line in lines)
+
+
+def test_a_line_that_was_cut_short_does_not_swallow_the_next(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    path.write_text('{"event": "rou')
+    tracker = JsonLines(path)
+    tracker.log("round", "0", 1, {"loss": 1.0})
+    tracker.close()
+    assert json.loads(path.read_text().splitlines()[1])["loss"] == 1.0
+
+
+def test_tensorboard(tmp_path: Path) -> None:
+    accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    log_two_rounds(["tensorboard"], tmp_path)
+    events = accumulator.EventAccumulator(str(tmp_path / "tensorboard"))
+    events.Reload()
+    assert [(point.step, point.value) for point in events.Scalars("round loss/0-1")] == [(1, 1.5), (2, 0.5)]
+
+
+@pytest.mark.filterwarnings("ignore")  # MLflow's own use of its database library
+def test_mlflow(tmp_path: Path) -> None:
+    tracking = pytest.importorskip("mlflow.tracking")
+    log_two_rounds(["mlflow"], tmp_path)
+    client = tracking.MlflowClient(tracking_uri=f"sqlite:///{tmp_path / 'mlflow.db'}")
+    experiment = client.get_experiment_by_name("fedsgt")
+    (run,) = client.search_runs([experiment.experiment_id])
+    history = client.get_metric_history(run.info.run_id, "round loss/0-1")
+    assert [(point.step, point.value) for point in history] == [(1, 1.5), (2, 0.5)]
+    assert run.info.status == "FINISHED"
+
+
+@pytest.mark.parametrize("name", ["tensorboard", "mlflow"])
+def test_one_that_is_not_installed_is_named(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in ("torch.utils.tensorboard", "mlflow.tracking"):
+        monkeypatch.setitem(__import__("sys").modules, module, None)
+    with pytest.raises(InputError, match=f"{name} is not installed"):
+        trackers.TRACKERS[name](tmp_path)
