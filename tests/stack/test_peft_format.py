@@ -70,6 +70,25 @@ def test_stock_peft_runs_exported_prefixes(tiny: Tiny, tmp_path: Path, model: st
     assert_runs_the_same(tiny, model, stack, tiny.modules(stack, count), tmp_path / "adapter")
 
 
+@pytest.mark.parametrize(("model", "most"), [("bert", 31), ("roberta", 30)])
+def test_texts_that_virtual_tokens_leave_no_room_for_fail(
+    tiny: Tiny, tmp_path: Path, model: str, most: int
+) -> None:
+    """Three of the 34 positions are theirs: PEFT must fail on what is longer, and not go on otherwise."""
+    stack, inputs = tiny.stack(model, "prefix"), tiny.inputs(model)
+    modules = tiny.modules(stack, 1)
+    export_module(stack, modules, tmp_path / "adapter", "base")
+
+    def run(tokens: int) -> tuple[torch.Tensor, torch.Tensor]:
+        batch = inputs.batch([inputs.item("r", (" ".join(["w1"] * (tokens - 2)),))])
+        ours = tiny.logits(stack, modules, batch)
+        return ours, under_peft(tiny.folders[model], "text", tmp_path / "adapter", batch)
+
+    assert torch.allclose(*run(most), atol=1e-5)
+    with pytest.raises((RuntimeError, IndexError)):
+        run(most + 1)
+
+
 def test_every_linear_of_a_layer_can_be_exported(tiny: Tiny, tmp_path: Path) -> None:
     stack = tiny.stack("bert", "ia3", layers=1, targets=["query", "dense"])
     assert_runs_the_same(tiny, "bert", stack, tiny.modules(stack, 2), tmp_path / "adapter")
