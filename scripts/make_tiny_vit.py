@@ -13,7 +13,8 @@ from pathlib import Path
 
 from fedsgt.stack import profile
 
-profile.apply()  # before torch is imported: one thread, reproducible sums
+if __name__ == "__main__":
+    profile.apply()  # before torch is imported: one thread, reproducible sums
 
 import torch  # noqa: E402
 from torch import Tensor, nn  # noqa: E402

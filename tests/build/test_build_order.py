@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -83,7 +84,7 @@ def run(
     targets: Sequence[Target],
     rounds: int = 1,
     priority: Callable[[Target], float] | None = None,
-    **engine: int,
+    **engine: Any,
 ) -> tuple[Fake, Quiet, list[str]]:
     fake, quiet = Fake(modules, **engine), Quiet()
     done = Build(RECIPE, modules, fake, rounds, 0, quiet).run(targets, priority)

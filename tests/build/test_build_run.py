@@ -15,7 +15,6 @@ import pytest
 import tiny_world
 from tiny_world import Quiet, World, made, started, trained
 
-from fedsgt.build import run as run_module
 from fedsgt.build.description import Description
 from fedsgt.build.prepare import prepare
 from fedsgt.build.run import check_config, create_run, find_runs, open_run
@@ -305,7 +304,7 @@ def test_two_that_make_the_same_run_at_once(prepared: tuple[Run, Description], t
     """The second finds the first at work, and takes nothing of it away."""
     run, description = prepared
     inner = Folder.write
-    refused = []
+    refused: list[str] = []
 
     def write(self: Folder, name: str, data: bytes) -> None:
         if not refused:
@@ -315,7 +314,7 @@ def test_two_that_make_the_same_run_at_once(prepared: tuple[Run, Description], t
         inner(self, name, data)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run_module.Folder, "write", write)
+        patch.setattr(Folder, "write", write)
         assert create_run(tmp_path / "run", run, description).description == description
     assert refused
     assert not list(tmp_path.rglob(".*"))

@@ -114,7 +114,7 @@ def test_the_global_generators_are_left_alone(bench: Bench) -> None:
 
 def test_the_seed_decides_the_order_of_records(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = batches_of(bench, monkeypatch)
-    orders = {}
+    orders: dict[int, tuple[int, ...]] = {}
     for seed in (7, 8, 7):
         seen.clear()
         bench.update(seed=seed)
@@ -169,7 +169,7 @@ def test_the_loss_is_the_mean_over_records_of_the_last_epoch(
 
 def test_clipping_bounds_a_step(bench: Bench) -> None:
     """One step of SGD moves all parameters together by rate times the clipped norm."""
-    one = {"optimizer": "sgd", "learning_rate": 1.0, "epochs": 1, "batch_size": 100}
+    one: dict[str, Any] = {"optimizer": "sgd", "learning_rate": 1.0, "epochs": 1, "batch_size": 100}
     free = distance(bench.state, bench.update(clip=None, **one).state)
     assert free > 0.02
     for clip in (0.01, free / 2):

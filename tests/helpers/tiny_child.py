@@ -14,6 +14,7 @@ from tiny_world import Quiet
 from fedsgt.build.train import train
 from fedsgt.config import load
 from fedsgt.engine import worker
+from fedsgt.engine.local import local_update
 
 STEPS = {os: ("mkdir", "fsync", "replace", "rename", "unlink", "rmdir"), fcntl: ("flock",)}
 
@@ -34,7 +35,7 @@ def train_and_die(path: Path, config: Path, step: int | None, count: Path) -> No
     for module, names in STEPS.items():
         for name in names:
             setattr(module, name, counted(getattr(module, name)))
-    worker.local_update = counted(worker.local_update)
+    setattr(worker, "local_update", counted(local_update))  # noqa: B010
     train(load(config), path, Quiet())
     count.write_text(str(taken[0]))
 

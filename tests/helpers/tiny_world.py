@@ -33,7 +33,12 @@ from fedsgt.store import Manifest
 
 CLIENTS, SLICES, GROUPS, LABELS = 4, 2, 3, 3
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *(f"w{number}" for number in range(12))]
-SHAPE = {"hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 24, "num_hidden_layers": 2}
+SHAPE: dict[str, Any] = {
+    "hidden_size": 16,
+    "num_attention_heads": 2,
+    "intermediate_size": 24,
+    "num_hidden_layers": 2,
+}
 Made = dict[tuple[int, ...], tuple[str, str]]
 """Groups of a prefix to its module's key and hash."""
 
@@ -157,14 +162,15 @@ def save_models(folder: Path, seed: int = 5) -> None:
         image = ViTConfig(image_size=8, patch_size=4, hidden_dropout_prob=0.1, **SHAPE)
         text = BertConfig(vocab_size=len(WORDS), max_position_embeddings=20, pad_token_id=0, **SHAPE)
         ViTForImageClassification(image).save_pretrained(folder / "vit")
-        BertForSequenceClassification(text).save_pretrained(folder / "bert")
+        BertForSequenceClassification(text).save_pretrained(folder / "bert")  # type: ignore[no-untyped-call]
     inner = Tokenizer(models.WordLevel({word: index for index, word in enumerate(WORDS)}, unk_token="[UNK]"))
     inner.pre_tokenizer = pre_tokenizers.Whitespace()
     inner.post_processor = processors.TemplateProcessing(
         single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
     )
     special = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
-    PreTrainedTokenizerFast(tokenizer_object=inner, **special).save_pretrained(folder / "bert")
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=inner, **special)  # type: ignore[no-untyped-call]
+    tokenizer.save_pretrained(folder / "bert")
 
 
 class Quiet:
