@@ -16,14 +16,14 @@ from fedsgt.stack import profile
 if __name__ == "__main__":
     profile.apply()  # before torch is imported: one thread, reproducible sums
 
-import torch  # noqa: E402
-from torch import Tensor, nn  # noqa: E402
-from torch.nn import functional  # noqa: E402
-from transformers import ViTConfig, ViTModel  # noqa: E402
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from transformers import ViTConfig, ViTModel
 
-import fedsgt  # noqa: E402
-from fedsgt.data import Columns, Table, load_table  # noqa: E402
-from fedsgt.stack.inputs import ImageInputs  # noqa: E402
+import fedsgt
+from fedsgt.data import Columns, Table, load_table
+from fedsgt.stack.inputs import ImageInputs
 
 FOLDER = Path(fedsgt.__file__).parent / "assets" / "tiny-vit"
 SIZE = 8

@@ -138,7 +138,8 @@ def product_of_means(start: Tensors, updates: list[Update]) -> np.ndarray:
 
 def mean_of_products(updates: list[Update]) -> np.ndarray:
     total = sum(update.records for update in updates)
-    return sum(
-        (u.state["x.lora_B"].astype(np.float64) @ u.state["x.lora_A"].astype(np.float64)) * u.records / total
+    products = [
+        (u.state["x.lora_B"].astype(np.float64) @ u.state["x.lora_A"].astype(np.float64)) * u.records
         for u in updates
-    )
+    ]
+    return np.sum(products, axis=0) / total
