@@ -10,18 +10,19 @@ import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Literal
 
 from fedsgt.stack import profile
 
 os.environ.update(profile.environment())
 
-import numpy as np  # noqa: E402 - the environment above must stand before torch is imported
-import torch  # noqa: E402
-from peft import LoraConfig, PeftModel, get_peft_model  # noqa: E402
-from transformers import (  # noqa: E402
+import numpy as np
+import torch
+from peft import LoraConfig, PeftModel, get_peft_model
+from transformers import (
     PreTrainedModel,
     RobertaConfig,
     RobertaForSequenceClassification,
@@ -29,12 +30,12 @@ from transformers import (  # noqa: E402
     ViTForImageClassification,
 )
 
-from fedsgt.config.model import Peft, Training  # noqa: E402
-from fedsgt.engine.local import Examples, local_update  # noqa: E402
-from fedsgt.stack.backbone import load_backbone  # noqa: E402
-from fedsgt.stack.inputs import Batch, Item, hidden_batch  # noqa: E402
-from fedsgt.stack.kinds import Tensors  # noqa: E402
-from fedsgt.stack.stack import Stack  # noqa: E402
+from fedsgt.config.model import Peft, Training
+from fedsgt.engine.local import Examples, local_update
+from fedsgt.stack.backbone import load_backbone
+from fedsgt.stack.inputs import Batch, Item, hidden_batch
+from fedsgt.stack.kinds import Tensors
+from fedsgt.stack.stack import Stack
 
 LABELS, RANK, LENGTH, GROUP, BATCH = 10, 16, 10, 64, 32
 LEARNING = Training(learning_rate=1e-3, epochs=1, batch_size=BATCH, clip=1.0)
@@ -49,7 +50,7 @@ class Case:
     folder: str
     items: list[Item]
     labels: list[int]
-    batch: Callable[[list[Item]], Batch]
+    batch: Callable[[Sequence[Item]], Batch]
 
     def part(self, groups: int) -> tuple[list[Item], list[int]]:
         return self.items[: groups * GROUP], self.labels[: groups * GROUP]
@@ -60,26 +61,28 @@ def make_case(name: str, folder: Path) -> Case:
     rng = np.random.default_rng(0)
     labels = rng.integers(0, LABELS, LENGTH * GROUP).tolist()
     model: PreTrainedModel
+    items: list[Item]
     if name == "vit":
-        shape = {"hidden_size": 192, "num_hidden_layers": 6, "num_attention_heads": 3, "intermediate_size": 768}
-        model = ViTForImageClassification(ViTConfig(image_size=32, patch_size=4, **shape))
+        shape: dict[str, Any] = {"hidden_size": 192, "num_attention_heads": 3, "intermediate_size": 768}
+        model = ViTForImageClassification(
+            ViTConfig(image_size=32, patch_size=4, num_hidden_layers=6, **shape)
+        )
         items = [{"pixels": rng.standard_normal((3, 32, 32), dtype=np.float32)} for _ in labels]
         batch = _pixels
     else:
-        shape = {"hidden_size": 384, "num_hidden_layers": 6, "num_attention_heads": 6, "intermediate_size": 1536}
-        free = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-        model = RobertaForSequenceClassification(RobertaConfig(vocab_size=5000, **shape, **free))
+        shape = {"hidden_size": 384, "num_attention_heads": 6, "intermediate_size": 1536}
+        model = RobertaForSequenceClassification(RobertaConfig(vocab_size=5000, num_hidden_layers=6, **shape))
         items = [{"input_ids": rng.integers(5, 5000, 32)} for _ in labels]
         batch = _tokens
     model.save_pretrained(folder / name)
     return Case(name, "image" if name == "vit" else "text", str(folder / name), items, labels, batch)
 
 
-def _pixels(items: list[Item]) -> Batch:
+def _pixels(items: Sequence[Item]) -> Batch:
     return {"pixel_values": torch.from_numpy(np.stack([item["pixels"] for item in items]))}
 
 
-def _tokens(items: list[Item]) -> Batch:
+def _tokens(items: Sequence[Item]) -> Batch:
     ids = torch.from_numpy(np.stack([item["input_ids"] for item in items]))
     return {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
 
@@ -87,7 +90,7 @@ def _tokens(items: list[Item]) -> Batch:
 class Ours:
     """The project's own local update, phase after phase, as a client runs it."""
 
-    def __init__(self, case: Case, layers: int | str = "all") -> None:
+    def __init__(self, case: Case, layers: Literal["all"] | int = "all") -> None:
         self.case = case
         self.stack = Stack(load_backbone(case.folder, case.task, LABELS), Peft(rank=RANK, layers=layers))
         self.modules: list[Tensors] = []
@@ -102,7 +105,7 @@ class Ours:
         items, labels = self.case.part(depth)
         started = time.process_time()
         self.stack.load(self.modules)
-        batch: Callable[[list[Item]], Batch] = self.case.batch
+        batch: Callable[[Sequence[Item]], Batch] = self.case.batch
         if self.stack.start:
             items, batch = self._lower(items), lambda chosen: hidden_batch(chosen, self.case.task == "text")
         update = local_update(self.stack, state, Examples(items, labels, batch), LEARNING, depth, "client")
@@ -138,7 +141,8 @@ class Plain:
         names = [f"phase{number}" for number in range(1, depth + 1)]
         if depth > 1:
             self.model.add_adapter(names[-1], self.config)
-        self.model.base_model.set_adapter(names)
+        base: Any = self.model.base_model
+        base.set_adapter(names)
         self._start_as(self.twin.starting_state(depth), names[-1])
         trained = [value for value in self.model.parameters() if value.requires_grad]
         items, labels = self.case.part(depth)
@@ -148,9 +152,11 @@ class Plain:
         for start in range(0, len(order), BATCH):
             chosen = order[start : start + BATCH]
             logits = self.model(**self.case.batch([items[index] for index in chosen])).logits
-            loss = torch.nn.functional.cross_entropy(logits, torch.tensor([labels[index] for index in chosen]))
+            loss = torch.nn.functional.cross_entropy(
+                logits, torch.tensor([labels[index] for index in chosen])
+            )
             optimizer.zero_grad()
-            loss.backward()
+            loss.backward()  # type: ignore[no-untyped-call]
             torch.nn.utils.clip_grad_norm_(trained, 1.0)
             optimizer.step()
         return time.process_time() - started
@@ -170,7 +176,8 @@ class Plain:
 
     def logits(self) -> torch.Tensor:
         with torch.no_grad():
-            return self.model(**self.case.batch(self.case.items[:BATCH])).logits
+            found: torch.Tensor = self.model(**self.case.batch(self.case.items[:BATCH])).logits
+        return found
 
 
 def compare(case: Case, repeats: int) -> None:
@@ -191,7 +198,9 @@ def compare(case: Case, repeats: int) -> None:
         print(f"{label:<13}" + "".join(f"{cell:8.1f}" for cell in cells) + f"{sum(best[name]):9.2f} s")
     first, whole = best["plain"][0] / best["ours"][0], sum(best["plain"]) / sum(best["ours"])
     third = sum(best["plain"]) / sum(best["top"])
-    print(f"faster than peft: {first:.2f}x at depth 1, {whole:.2f}x over the sequence; modules in the top third")
+    print(
+        f"faster than peft: {first:.2f}x at depth 1, {whole:.2f}x over the sequence; modules in the top third"
+    )
     print(f"with kept lower activations (another model): {third:.2f}x. Largest gap of logits: {gap:.1e}")
 
 
@@ -199,7 +208,9 @@ def main() -> None:
     warnings.simplefilter("ignore")
     profile.apply()
     repeats = int(sys.argv[1]) if len(sys.argv) > 1 else 2
-    print(f"{profile.machine()['cpu']}, one thread, best of {repeats}; {LENGTH} phases, {GROUP} records a group")
+    print(
+        f"{profile.machine()['cpu']}, one thread, best of {repeats}; {LENGTH} phases, {GROUP} records a group"
+    )
     with tempfile.TemporaryDirectory() as folder:
         for name in ("vit", "roberta"):
             compare(make_case(name, Path(folder)), repeats)

@@ -110,10 +110,10 @@ def steps_of_a_training(place: Place) -> int:
 
 
 @pytest.mark.slow
-def test_killed_once_at_every_step(
-    run: Run, expected: Made, processes: ForkServerContext, tmp_path: Path
-) -> None:
-    """Also at the last, when all is trained and only clearing up is left."""
+def test_killed_once_at_every_step(images: World, processes: ForkServerContext, tmp_path: Path) -> None:
+    """Of a single module; also at the last, when all is trained and only clearing up is left."""
+    run = images.config("grouping.groups=1", "training.rounds=2", "peft.layers=1")
+    expected = trained(tmp_path / "whole", run)
     total = steps_of_a_training(Place(tmp_path / "count", run, processes))
     for step in range(1, total + 1):
         place = Place(tmp_path / str(step), run, processes)

@@ -242,8 +242,10 @@ def test_what_a_killed_writer_left_is_swept(images: World, tmp_path: Path) -> No
     left = [
         folder.path / "modules" / key / ".0123456789abcdef.module.safetensors",
         slice_folder / "abc.17.tmp",
+        folder.cache / ("0" * 64) / "of-a-slice-that-is-no-longer.activations",
     ]
     for path in left:
+        path.parent.mkdir(exist_ok=True)
         path.write_bytes(b"half")
     before = made(folder)
     assert made(train(run, tmp_path / "run", Quiet())) == before

@@ -142,4 +142,4 @@ def mean_of_products(updates: list[Update]) -> np.ndarray:
         (u.state["x.lora_B"].astype(np.float64) @ u.state["x.lora_A"].astype(np.float64)) * u.records
         for u in updates
     ]
-    return np.sum(products, axis=0) / total
+    return np.asarray(np.sum(products, axis=0) / total)

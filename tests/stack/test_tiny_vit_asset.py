@@ -110,7 +110,7 @@ def test_the_script_learns_from_the_public_part_alone(
         seen.append((images, labels))
         return pretrain(images, labels, seed)
 
-    monkeypatch.setattr(script, "STEPS", 20)
+    monkeypatch.setattr(script, "STEPS", 12)
     monkeypatch.setattr(script, "pretrain", watched)
     monkeypatch.setattr(sys, "argv", ["make_tiny_vit.py", "--out", str(tmp_path)])
     script.main()
@@ -130,7 +130,7 @@ def test_the_script_learns_from_the_public_part_alone(
 
 
 def test_training_is_repeatable(script: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(script, "STEPS", 20)
+    monkeypatch.setattr(script, "STEPS", 12)
     images, labels = script.tensors(script.public_digits())
     first, again = (script.pretrain(images, labels, 0)[0].state_dict() for _ in range(2))
     other = script.pretrain(images, labels, 1)[0].state_dict()

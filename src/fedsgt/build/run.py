@@ -43,6 +43,9 @@ class RunFolder:
     def sweep(self) -> None:
         """Remove what killed writers left, and kept activations of slices that are no longer as they were."""
         self.modules.objects.sweep()
+        for key in self.modules.round_keys():
+            if self.modules.state(key) == "present":  # killed before its checkpoint was removed
+                self.modules.discard_round(key)
         known = {fingerprint for client in self.description.clients for fingerprint in client.slices}
         for folder in self.cache.iterdir() if self.cache.is_dir() else ():
             if folder.name not in known:
@@ -52,20 +55,9 @@ class RunFolder:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """One process at a time changes a run, and begins by clearing up after one that was killed."""
+        """One process at a time changes a run."""
         with _lock(self.path, self.path):
-            self._clear_up()
             yield
-
-    def _clear_up(self) -> None:
-        """Half-written files, and checkpoints that were not removed when their module was finished."""
-        for part in ("modules/", "rounds/"):
-            self.modules.objects.sweep(part)
-        for key in self.modules.round_keys():
-            if self.modules.state(key) == "present":
-                self.modules.discard_round(key)
-        for unfinished in self.cache.glob("*/*.tmp"):
-            unfinished.unlink(missing_ok=True)
 
 
 def open_run(path: Path) -> RunFolder:
