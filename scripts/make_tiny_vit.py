@@ -132,7 +132,7 @@ def distort(images: Tensor, rng: torch.Generator) -> Tensor:
 
 def write(trunk: ViTModel, folder: Path) -> None:
     """Half precision on disk; the configuration says float32, so that it is loaded as such."""
-    trunk.half().save_pretrained(folder)  # type: ignore[no-untyped-call]
+    trunk.half().save_pretrained(folder)
     (folder / "model.safetensors").chmod(0o644)  # written for the owner alone, and packaged as it is
     trunk.config.dtype = torch.float32
     trunk.config.save_pretrained(folder)

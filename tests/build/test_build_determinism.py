@@ -59,10 +59,10 @@ def in_a_fresh_process(path: Path, run: Run, *overrides: str) -> Made:
     file = path.with_suffix(".toml")
     file.write_text(to_toml(run))
     clean = {name: value for name, value in os.environ.items() if name not in profile.environment()}
-    helpers = str(Path(tiny_world.__file__).parent)
+    path_of_modules = f"{Path(tiny_world.__file__).parent}{os.pathsep}{clean.get('PYTHONPATH', '')}"
     done = subprocess.run(
         [sys.executable, "-c", FRESH, path, file, *overrides],
-        env={**clean, "PYTHONPATH": helpers, "PYTHONHASHSEED": "123"},
+        env={**clean, "PYTHONPATH": path_of_modules, "PYTHONHASHSEED": "123"},
         capture_output=True,
         text=True,
         check=False,

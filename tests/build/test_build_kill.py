@@ -28,7 +28,7 @@ def processes() -> Iterator[ForkServerContext]:
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["tiny_child"])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", str(Path(tiny_world.__file__).parent))
+        patch.setenv("PYTHONPATH", str(Path(tiny_world.__file__).parent), prepend=os.pathsep)
         first = context.Process(target=os.getpid)
         first.start()
         first.join()

@@ -207,3 +207,24 @@ def test_a_description_says_what_is_held_and_shows_none_of_it(images: World) -> 
     assert description.labels == 3
     assert not any(row.id in description.to_text() for row in images.rows)
     assert not any(row.id in repr(prepared) for row in images.rows)
+
+
+def test_another_profile_or_backbone_gives_other_keys(images: World, tmp_path: Path) -> None:
+    from tiny_world import save_models
+
+    from fedsgt.stack import profile
+
+    save_models(tmp_path, seed=6)
+    known = set(keys(images).values())
+    assert not known & set(keys(images, f"model.backbone={tmp_path / 'vit'}").values())
+    with pytest.MonkeyPatch.context() as patch:
+        real = profile.describe
+        patch.setattr(profile, "describe", lambda device: {**real(device), "mkl": "OTHER"})
+        assert not known & set(keys(images).values())
+    assert known == set(keys(images).values())
+
+
+def test_the_order_of_groups_is_in_the_key(images: World) -> None:
+    found = keys(images, "grouping.groups=2")
+    assert found[(0, 1)] != found[(1, 0)]
+    assert len(set(found.values())) == 4

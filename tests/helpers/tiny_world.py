@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa  # type: ignore[import-untyped]
-import pyarrow.parquet as pq  # type: ignore[import-untyped]
+import pyarrow as pa
+import pyarrow.parquet as pq
 import torch
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import (
@@ -162,14 +162,14 @@ def save_models(folder: Path, seed: int = 5) -> None:
         image = ViTConfig(image_size=8, patch_size=4, hidden_dropout_prob=0.1, **SHAPE)
         text = BertConfig(vocab_size=len(WORDS), max_position_embeddings=20, pad_token_id=0, **SHAPE)
         ViTForImageClassification(image).save_pretrained(folder / "vit")
-        BertForSequenceClassification(text).save_pretrained(folder / "bert")  # type: ignore[no-untyped-call]
+        BertForSequenceClassification(text).save_pretrained(folder / "bert")
     inner = Tokenizer(models.WordLevel({word: index for index, word in enumerate(WORDS)}, unk_token="[UNK]"))
     inner.pre_tokenizer = pre_tokenizers.Whitespace()
     inner.post_processor = processors.TemplateProcessing(
         single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
     )
     special = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=inner, **special)  # type: ignore[no-untyped-call]
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=inner, **special)
     tokenizer.save_pretrained(folder / "bert")
 
 

@@ -1,0 +1,155 @@
+"""A worker's jobs: the right records in one order, the right modules below, and no memory of other jobs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tiny_world import World, build, started
+
+from fedsgt.build.prepare import Prepared, prepare
+from fedsgt.build.train import open_engine
+from fedsgt.engine import inprocess
+from fedsgt.engine.inprocess import InProcess
+from fedsgt.engine.task import Task, Tensors
+from fedsgt.engine.worker import Setup, Worker
+from fedsgt.errors import InputError
+from fedsgt.store import Modules, open_objects, tensor_hash
+
+KEYS = ("1" * 64, "2" * 64)
+
+
+@pytest.fixture(scope="module")
+def prepared(images: World) -> Prepared:
+    return prepare(images.config())
+
+
+@pytest.fixture(scope="module")
+def modules(prepared: Prepared) -> dict[str, Tensors]:
+    """Two that change something."""
+    stack, rng = prepared.stack, np.random.default_rng(0)
+    fresh = stack.begin(0, stack.initial_head(0))
+    return {
+        key: {name: array + rng.normal(0, 0.3, array.shape).astype("f4") for name, array in fresh.items()}
+        for key in KEYS
+    }
+
+
+@pytest.fixture
+def setup(prepared: Prepared, modules: dict[str, Tensors]) -> Setup:
+    made = prepared.setup(Modules(open_objects("memory://worker")), None)
+    return replace(made, read_module=modules.__getitem__)
+
+
+def update(worker: Worker, *parents: str, slices: tuple[int, ...] = (0, 1)) -> str:
+    state = worker.stack.begin(5, worker.stack.initial_head(5))
+    return tensor_hash(worker.update(parents, state, "c0", slices, seed=1).state)
+
+
+def test_records_stand_by_id_however_they_were_sliced(setup: Setup, images: World) -> None:
+    worker = Worker(setup)
+    parts = setup.slices["c0"]
+    rows = sorted((row for row in images.rows if row.client == "c0"), key=lambda row: row.id)
+    assert [row.id for row in rows] != [*parts[0].ids, *parts[1].ids]
+    for order in (parts, parts[::-1]):
+        examples = worker._examples(order)
+        assert list(examples.labels) == [row.label for row in rows]
+        for item, row in zip(examples.items, rows, strict=True):
+            assert np.array_equal(item["pixels"], worker.inputs.item(row.id, (row.content,))["pixels"])
+    assert len(worker._examples(parts[1:])) == len(parts[1].ids)
+
+
+def test_a_job_has_no_memory_of_the_jobs_before_it(setup: Setup) -> None:
+    """Every order of jobs on one worker, against a new worker for each."""
+    jobs = [(), KEYS[:1], KEYS, KEYS[1:]]
+    alone = {parents: update(Worker(setup), *parents) for parents in jobs}
+    assert len(set(alone.values())) == len(jobs)
+    worker = Worker(setup)
+    for parents in [*jobs, *jobs[::-1], jobs[2], jobs[2], jobs[0]]:
+        assert update(worker, *parents) == alone[parents]
+
+
+def test_modules_that_could_not_be_read_are_not_taken_for_loaded(
+    setup: Setup, modules: dict[str, Tensors]
+) -> None:
+    fails = [True]
+
+    def read(key: str) -> Tensors:
+        if key == KEYS[1] and fails.pop():
+            raise InputError("no such module")
+        return modules[key]
+
+    worker = Worker(replace(setup, read_module=read))
+    update(worker, KEYS[0])
+    with pytest.raises(InputError, match="no such module"):
+        update(worker, *KEYS)
+    fails.append(False)
+    assert update(worker, *KEYS) == update(Worker(setup), *KEYS)
+
+
+def test_few_modules_and_records_in_memory_change_nothing(
+    setup: Setup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from fedsgt.engine import worker as module
+
+    expected = [update(Worker(setup), *parents) for parents in ((), KEYS, KEYS[:1])]
+    monkeypatch.setattr(module, "MOST_MODULES", 1)
+    monkeypatch.setattr(module, "MOST_BYTES", 0)
+    worker = Worker(setup)
+    assert [update(worker, *parents) for parents in ((), KEYS, KEYS[:1])] == expected
+    assert len(worker.modules) == 1
+    assert len(worker.prepared) == 1
+
+
+def test_clients_without_records_take_no_part(setup: Setup, prepared: Prepared) -> None:
+    empty = replace(setup.slices["c1"][0], ids=(), labels=(), contents=())
+    changed = replace(setup, slices={**setup.slices, "c1": [empty, empty]})
+    with InProcess(changed, prepared.stack) as engine:
+        engine.submit(Task("a" * 64, (), {"c0": (0,), "c1": (0, 1)}))
+        assert engine.wait().participants == {"c0": len(setup.slices["c0"][0].ids)}
+        with pytest.raises(InputError, match="module bbbbbbbbbbbb: no client has a record in its groups"):
+            engine.submit(Task("b" * 64, (), {"c1": (0, 1)}))
+
+
+def test_a_refused_round_says_module_round_and_client(setup: Setup, prepared: Prepared) -> None:
+    """A rate at which training breaks down."""
+    run = prepared.run.model_copy(
+        update={"training": prepared.run.training.model_copy(update={"learning_rate": 1e30, "clip": None})}
+    )
+    with InProcess(replace(setup, run=run), prepared.stack) as engine:
+        engine.submit(Task("a" * 64, (), {"c0": (0, 1)}))
+        with pytest.raises(
+            InputError, match=r"^module aaaaaaaaaaaa, round 1, client c0: update refused: .*$"
+        ):
+            engine.wait()
+
+
+def test_every_update_is_told(setup: Setup, prepared: Prepared) -> None:
+    told: list[tuple[str, str, int]] = []
+    with InProcess(
+        setup, prepared.stack, lambda task, update: told.append((task.key, update.client, update.records))
+    ) as engine:
+        engine.submit(Task("a" * 64, (), {"c0": (0,), "c2": (0, 1)}))
+        result = engine.wait()
+    assert sorted(told) == [("a" * 64, name, records) for name, records in result.participants.items()]
+
+
+def test_predictions_in_parts_stand_in_order(
+    images: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepared, folder = started(tmp_path / "run", images.config("grouping.groups=1"))
+    build(prepared, folder)
+    chains = [(), folder.description.chain((0,))]
+    found = []
+    for part in (128, 4, 1):
+        monkeypatch.setattr(inprocess, "TEST_PART", part)
+        with open_engine(folder, prepared) as engine:
+            found.append(engine.predict(chains))
+    assert found[0].shape == (2, 6, 3)
+    assert found[0].sum(axis=-1) == pytest.approx(1, abs=1e-5)
+    assert found[0][0] == pytest.approx(1 / 3), "the bare backbone knows of no label"
+    for other in found[1:]:
+        assert other == pytest.approx(found[0], abs=1e-5)
+    assert len({tuple(row) for row in found[0][1].round(4).tolist()}) == 6
