@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass
 from math import sqrt
 
@@ -49,7 +49,11 @@ class Evaluation:
         return json.dumps(asdict(self), indent=1) + "\n"
 
 
-def evaluate(folder: RunFolder, deleted: Collection[int] = ()) -> Evaluation:
+def evaluate(
+    folder: RunFolder,
+    deleted: Collection[int] = (),
+    progress: Callable[[float], None] = lambda share: None,
+) -> Evaluation:
     """Every module predicts all test records once; the rest is averaging. Kept in `evaluation.json`."""
     description = folder.description
     missing = [entry.key for entry in description.modules if folder.modules.state(entry.key) != "present"]
@@ -61,7 +65,7 @@ def evaluate(folder: RunFolder, deleted: Collection[int] = ()) -> Evaluation:
     prepared = prepare(folder.config, description.grouping_made())
     prefixes = [tuple(entry.groups) for entry in description.modules]
     with open_engine(folder, prepared) as engine:
-        found = engine.predict([description.chain(prefix) for prefix in prefixes])
+        found = engine.predict([description.chain(prefix) for prefix in prefixes], progress)
     evaluation = score(
         dict(zip(prefixes, found, strict=True)), description.sequences, prepared.test.labels, deleted
     )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fedsgt.cli.options import AsJson, RunPath
+from fedsgt.cli.progress import progress
 from fedsgt.cli.train import ready_to_train
 
 if TYPE_CHECKING:
@@ -33,7 +34,8 @@ def evaluate_run(run: Path, as_json: bool = False, plot: Path | None = None) -> 
 
     if plot is not None:
         check_plot(plot)
-    found = score_run(open_run(run))
+    with progress("Evaluating") as done:
+        found = score_run(open_run(run), progress=done)
     if plot is not None:
         draw(plot, found)
     typer.echo(found.to_text().rstrip() if as_json else _table(found))

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 import fedsgt
-from fedsgt.cli.options import Overrides
+from fedsgt.cli.options import Overrides, counted
 from fedsgt.config import Run, load
 from fedsgt.errors import InputError
 
@@ -81,7 +81,7 @@ def train_run(run: Run, path: Path) -> None:
     trained = display.counts.modules if display.counts is not None else 0
     total = len(folder.description.modules)
     typer.echo(
-        f"{path}: {total} modules of {len(folder.description.sequences)} sequences; "
+        f"{path}: {counted(total, 'module')} of {counted(len(folder.description.sequences), 'sequence')}; "
         f"{trained} trained now, in {time.monotonic() - started:.0f} s"
     )
 

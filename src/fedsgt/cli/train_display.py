@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
+from fedsgt.cli.options import counted
+
 if TYPE_CHECKING:
     from fedsgt.build.prepare import Prepared
     from fedsgt.build.targets import Target
@@ -108,8 +110,8 @@ class Lines:
         self.started = time.monotonic()
         if missing:
             self._say(
-                f"training {counts.modules} modules of {len(counts.sequences)} sequences, "
-                f"{counts.rounds_each} round{'s' * (counts.rounds_each > 1)} each"
+                f"training {counted(counts.modules, 'module')} of "
+                f"{counted(len(counts.sequences), 'sequence')}, {counted(counts.rounds_each, 'round')} each"
             )
 
     def trained(self, records: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
@@ -66,14 +66,20 @@ class InProcess:
     def finish(self, state: Tensors) -> Tensors:
         return self.server.stack.finish(state)
 
-    def predict(self, chains: Sequence[tuple[str, ...]]) -> NDArray[np.float32]:
+    def predict(
+        self, chains: Sequence[tuple[str, ...]], progress: Callable[[float], None] = lambda share: None
+    ) -> NDArray[np.float32]:
         """Class probabilities of all test records (second axis) under each chain of modules (first)."""
         test = self.setup.test
         assert test is not None
         starts = range(0, len(test.ids), TEST_PART)
         for start in starts:
             self.pool.submit(start, "predict", tuple(chains), start, start + TEST_PART)
-        parts = dict(self.pool.wait() for _ in starts)
+        parts: dict[int, NDArray[np.float32]] = {}
+        while len(parts) < len(starts):
+            start, part = self.pool.wait()
+            parts[start] = part
+            progress(len(parts) / len(starts))
         return np.concatenate([parts[start] for start in starts], axis=1)
 
     def close(self) -> None:
