@@ -14,6 +14,7 @@ import pytest
 from tiny_world import Quiet, World, build, made, started
 
 from fedsgt.build.build import Build
+from fedsgt.build.run import open_run
 from fedsgt.build.targets import Recipe, Target
 from fedsgt.build.train import train
 from fedsgt.engine.task import Result, Task, Tensors
@@ -116,7 +117,7 @@ def test_equal_prefixes_are_trained_once(modules: Modules, capacity: int) -> Non
 
 
 def test_a_tree_costs_its_nodes(modules: Modules) -> None:
-    plan = make("tree", 5, budget=None, passes=None, seed=0)
+    plan = make("tree", 4, budget=None, passes=None, seed=0)
     wanted = targets_of(plan.sequences)
     assert len(wanted) > plan.modules, "its sequences share prefixes"
     fake, _, _ = run(modules, wanted, capacity=3)
@@ -167,6 +168,20 @@ def test_a_stopped_build_goes_on_after_the_last_finished_round(modules: Modules,
         assert (manifest.rounds, manifest.parent) == (3, target.parent)
         assert (manifest.groups, manifest.prefix) == (list(target.groups), list(target.prefix))
     assert modules.round_keys() == []
+
+
+def test_a_checkpoint_is_there_until_its_module_is(modules: Modules, monkeypatch: pytest.MonkeyPatch) -> None:
+    (target,) = targets_of([(0,)])
+
+    def stop(*_: Any) -> None:
+        raise Stopped
+
+    monkeypatch.setattr(Modules, "put", stop)
+    with pytest.raises(Stopped):
+        run(modules, [target], rounds=3)
+    monkeypatch.undo()
+    fake, _, _ = run(modules, [target], rounds=3)
+    assert [number for _, number in fake.seen] == [3]
 
 
 @pytest.mark.parametrize("damage", [b"", b"not a checkpoint"])
@@ -323,6 +338,7 @@ def test_a_backbone_that_was_written_into_is_found(
     monkeypatch.setattr(LoraLinear, "fold", fold_in_place)
     with pytest.raises(RuntimeError, match="the backbone's weights were changed"):
         train(images.config("grouping.groups=2"), tmp_path / "run", Quiet())
+    assert open_run(tmp_path / "run").modules.keys() == [], "none of them can be trusted"
 
 
 def test_a_build_reports_every_round_in_its_order(images: World, tmp_path: Path) -> None:

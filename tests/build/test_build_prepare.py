@@ -186,6 +186,11 @@ def test_a_text_that_is_too_long(texts: World, tmp_path: Path) -> None:
     assert len(trained(tmp_path / "cut", run)) == 1
 
 
+def test_a_group_without_any_record(images: World, tmp_path: Path) -> None:
+    inside = images.inside(prepare(images.config()), 1)
+    assert refused(images.without(inside), tmp_path / "run").startswith("group 1 has no record;")
+
+
 def test_a_label_beyond_those_there_are(images: World, tmp_path: Path) -> None:
     bad = images.rows[7]
     message = refused(images.instead(bad, label=3), tmp_path / "run")

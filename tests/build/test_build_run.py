@@ -64,13 +64,14 @@ def test_several_changes_are_all_named(images: World, done: Path) -> None:
 
 @pytest.mark.parametrize(
     "change",
-    ["engine.workers=7", "engine.trackers=['mlflow']", "serving.port=99", "unlearning.retrain=now"],
+    ["engine.workers=7", "serving.strategy=long", "serving.port=99", "unlearning.retrain=now"],
 )
 def test_how_it_is_carried_out_and_served_may_change(images: World, done: Path, change: str) -> None:
     quiet = Quiet()
     folder = train(images.config("grouping.groups=2", change), done, quiet)
     assert quiet.modules == []
-    assert folder.config == images.config("grouping.groups=2", change)
+    section, _, key = change.partition("=")[0].partition(".")
+    assert str(getattr(getattr(folder.config, section), key)) == change.partition("=")[2]
 
 
 def test_defaults_are_the_same_when_given(images: World, done: Path) -> None:
@@ -187,7 +188,7 @@ def test_an_empty_folder_will_do(images: World, tmp_path: Path) -> None:
     path = tmp_path / "run"
     path.mkdir()
     started(path, images.config())
-    assert find_runs(tmp_path) == [open_run(path)]
+    assert find_runs(tmp_path) == [path]
 
 
 # One at a time.

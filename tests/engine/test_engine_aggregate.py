@@ -88,9 +88,13 @@ BAD: dict[str, tuple[dict[str, Any], int, str]] = {
     "integers": ({"w": np.zeros(SHAPE, np.int32)}, 1, "w is int32"),
     "missing": ({}, 1, "w is missing"),
     "extra": ({"w": np.zeros(SHAPE, np.float32), "x": np.zeros(1, np.float32)}, 1, "x is not asked for"),
+    "NaN loss": ({"w": np.zeros(SHAPE, np.float32)}, 1, "its loss is nan"),
+    "infinite loss": ({"w": np.zeros(SHAPE, np.float32)}, 1, "its loss is inf"),
     "no records": ({"w": np.zeros(SHAPE, np.float32)}, 0, "0 records"),
     "negative records": ({"w": np.zeros(SHAPE, np.float32)}, -5, "-5 records"),
 }
+
+LOSSES = {"NaN loss": float("nan"), "infinite loss": float("inf")}
 
 
 @pytest.mark.parametrize("name", BAD)
@@ -98,7 +102,7 @@ BAD: dict[str, tuple[dict[str, Any], int, str]] = {
 def test_an_unusable_update_is_refused_by_client(name: str, alone: bool) -> None:
     bad, records, message = BAD[name]
     good = [] if alone else [Update("a-good-one", state([1] * 6), 5, 0.1)]
-    updates = [*good, Update("the-bad-one", bad, records, 0.1)]
+    updates = [*good, Update("the-bad-one", bad, records, LOSSES.get(name, 0.1))]
     with pytest.raises(RefusedUpdate, match=f"client the-bad-one: update refused: ({message})") as caught:
         average(state([0] * 6), updates)
     assert caught.value.client == "the-bad-one"
@@ -110,10 +114,9 @@ def test_a_round_that_ends_with_one_says_the_same(name: str) -> None:
     """The server's other sums come after the check, so that they meet nothing they cannot take."""
     bad, records, message = BAD[name]
     server = Server(None, lambda key: {}, 0)  # type: ignore[arg-type]
+    update = Update("the-bad-one", bad, records, LOSSES.get(name, 0.1))
     with pytest.raises(RefusedUpdate, match=message):
-        server.end(
-            Task("k" * 64, (), {}), state([0] * 6), [Update("the-bad-one", bad, records, float("nan"))]
-        )
+        server.end(Task("k" * 64, (), {}), state([0] * 6), [update])
 
 
 def test_with_a_frozen_the_mean_of_products_is_the_product_of_means() -> None:

@@ -98,7 +98,7 @@ def test_a_process_killed_between_jobs_is_reported(processes: Processes, state: 
     with pytest.raises(InputError, match=ENDED):
         processes.submit(1, *job(state))
     with pytest.raises(InputError, match=ENDED):
-        Processes.close(replace_idle(processes))
+        close_as_if_used(processes)
 
 
 def kill(pool: Processes) -> None:
@@ -108,10 +108,10 @@ def kill(pool: Processes) -> None:
     process.join()
 
 
-def replace_idle(pool: Processes) -> Processes:
-    """As if the last job had not been tried: the process is thought to be free."""
-    pool.idle = list(pool.processes)
-    return pool
+def close_as_if_used(pool: Processes) -> None:
+    """As it would be if the process had ended after its last job."""
+    pool.used = set(pool.processes)
+    pool.close()
 
 
 @pytest.mark.parametrize("error", [InputError("a"), MissingModule("b"), KeyError("c"), OSError(28, "d")])

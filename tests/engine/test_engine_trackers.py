@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fedsgt.engine import trackers
-from fedsgt.engine.trackers import JsonLines, open_trackers
+from fedsgt.engine.trackers import JsonLines, check_trackers, open_trackers
 from fedsgt.errors import InputError
 
 
@@ -60,10 +59,15 @@ def test_mlflow(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["tensorboard", "mlflow"])
-def test_one_that_is_not_installed_is_named(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for module in ("torch.utils.tensorboard", "mlflow.tracking"):
-        monkeypatch.setitem(__import__("sys").modules, module, None)
+def test_one_that_is_not_installed_is_named(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    check_trackers([name])
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(InputError, match=f"{name} is not installed"):
-        trackers.TRACKERS[name](tmp_path)
+        check_trackers([name])
+
+
+def test_numbers_that_json_has_no_word_for_are_null(tmp_path: Path) -> None:
+    tracker = JsonLines(tmp_path / "metrics.jsonl")
+    tracker.log("round", "0", 1, {"loss": float("nan")})
+    tracker.close()
+    assert json.loads((tmp_path / "metrics.jsonl").read_text())["loss"] is None

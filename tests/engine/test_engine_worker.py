@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import chain, product
 from pathlib import Path
 
 import numpy as np
@@ -62,12 +63,12 @@ def test_records_stand_by_id_however_they_were_sliced(setup: Setup, images: Worl
 
 
 def test_a_job_has_no_memory_of_the_jobs_before_it(setup: Setup) -> None:
-    """Every order of jobs on one worker, against a new worker for each."""
+    """Every job after every other on one worker, against a new worker for each."""
     jobs = [(), KEYS[:1], KEYS, KEYS[1:]]
     alone = {parents: update(Worker(setup), *parents) for parents in jobs}
     assert len(set(alone.values())) == len(jobs)
     worker = Worker(setup)
-    for parents in [*jobs, *jobs[::-1], jobs[2], jobs[2], jobs[0]]:
+    for parents in chain.from_iterable(product(jobs, jobs)):
         assert update(worker, *parents) == alone[parents]
 
 

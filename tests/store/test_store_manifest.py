@@ -155,7 +155,8 @@ def test_equal_bytes_are_the_same_wherever_they_were_made() -> None:
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"key": "0" * 64}, f"key {'a' * 64} against {'0' * 64}"),
+        ({"key": "0" * 64, "backbone": "0" * 64}, f"key {'a' * 64} against {'0' * 64}"),
+        ({"key": "0" * 64, "profile": {"threads": 2}}, "profile threads 1 against 2"),
         ({"machine": {"cpu": "6502", "flags": ["a"]}}, "machine cpu 'Z80' against '6502'"),
         ({"machine": {"cpu": "Z80"}}, r"machine flags \['a'\] against none"),
         ({"profile": {"threads": 2}}, "profile threads 1 against 2"),

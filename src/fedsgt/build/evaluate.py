@@ -59,10 +59,13 @@ def evaluate(
     missing = [entry.key for entry in description.modules if folder.modules.state(entry.key) != "present"]
     if missing:
         raise InputError(
-            f"{folder.path}: {len(missing)} of {len(description.modules)} modules are not trained; "
-            "run fedsgt train first"
+            f"{folder.path}: {len(missing)} of {len(description.modules)} modules are not trained or "
+            "damaged; run fedsgt train first"
         )
     prepared = prepare(folder.config, description.grouping_made())
+    folder.check_backbone(prepared.recipe.backbone)
+    if prepared.recipe.config_hash != description.config_hash:
+        raise InputError(f"{folder.path}: tokenizer or image settings of the backbone changed since training")
     prefixes = [tuple(entry.groups) for entry in description.modules]
     with open_engine(folder, prepared) as engine:
         found = engine.predict([description.chain(prefix) for prefix in prefixes], progress)

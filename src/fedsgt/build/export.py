@@ -22,6 +22,7 @@ def export_sequence(folder: RunFolder, sequence: int, depth: int | None, output:
     target = output or folder.path / "export" / f"sequence-{sequence}-{len(chosen)}"
     model = folder.config.model
     backbone = load_backbone(model.backbone, model.task, folder.description.labels)
+    folder.check_backbone(backbone.hash)
     stack = Stack(backbone, folder.config.peft)
     export_module(stack, [folder.modules.get(key) for key in chosen], target, model.backbone)
     return target

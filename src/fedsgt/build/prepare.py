@@ -15,6 +15,7 @@ from fedsgt.build.targets import Recipe, Target, make_targets
 from fedsgt.config import Run
 from fedsgt.data import Client, Columns, Table, load_table, make_clients
 from fedsgt.engine.worker import Setup, SliceData
+from fedsgt.errors import InputError
 from fedsgt.grouping import Grouping
 from fedsgt.plans import Plan
 from fedsgt.stack import profile
@@ -47,6 +48,11 @@ class Prepared:
 
     def check_contents(self, progress: Callable[[float], None] = lambda share: None) -> None:
         """Every image decodes and every text fits; the first that does not is named."""
+        for target in self.targets:
+            if not target.parents and not self.records(target):
+                raise InputError(
+                    f"group {target.groups[0]} has no record; lower grouping.groups or grouping.slices"
+                )
         total, done = len(self.train) + len(self.test), 0
         for table in (self.train, self.test):
             for name, content in zip(table.ids, table.contents, strict=True):

@@ -35,6 +35,14 @@ class RunFolder:
         url = self.config.store.url
         return Modules(Folder(self.path) if url is None else open_objects(url))
 
+    def check_backbone(self, found: str) -> None:
+        """Modules mean nothing on another backbone than theirs."""
+        if found != self.description.backbone:
+            raise InputError(
+                f"{self.path}: the backbone's weights are not those that this run was trained on "
+                f"({found[:12]} against {self.description.backbone[:12]}); see model.backbone"
+            )
+
     @property
     def cache(self) -> Path:
         """Outputs of the frozen lower layers, slice by slice."""
@@ -47,7 +55,8 @@ class RunFolder:
             if self.modules.state(key) == "present":  # killed before its checkpoint was removed
                 self.modules.discard_round(key)
         known = {fingerprint for client in self.description.clients for fingerprint in client.slices}
-        for folder in self.cache.iterdir() if self.cache.is_dir() else ():
+        kept = [folder for folder in self.cache.iterdir() if folder.is_dir()] if self.cache.is_dir() else []
+        for folder in kept:
             if folder.name not in known:
                 shutil.rmtree(folder)
             for left in folder.glob("*.tmp"):
@@ -62,12 +71,17 @@ class RunFolder:
 
 def open_run(path: Path) -> RunFolder:
     """The run in this folder, or an error that says what is missing."""
+    if path.exists() and not path.is_dir():
+        raise InputError(f"{path}: a file, where a run's folder is expected")
     if not path.is_dir():
         raise InputError(f"{path}: no such run; `fedsgt runs` lists those there are")
     for name in (CONFIG, DESCRIPTION):
         if not (path / name).is_file():
             raise InputError(f"{path}: not a run: it has no {name}")
-    text = (path / DESCRIPTION).read_text(encoding="utf-8")
+    try:
+        text = (path / DESCRIPTION).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path / DESCRIPTION}: cannot be read ({error})") from None
     return RunFolder(path, load(path / CONFIG), Description.read(text, str(path / DESCRIPTION)))
 
 
@@ -111,12 +125,32 @@ def _fill_and_rename(temporary: Path, path: Path, config: str, description: str)
         raise
 
 
-def find_runs(folder: Path) -> list[RunFolder]:
-    """Every run right in this folder, by name."""
+def find_runs(folder: Path) -> list[Path]:
+    """The folder of every run right in this one, by name."""
     if not folder.is_dir():
         return []
     shown = (path for path in sorted(folder.iterdir()) if not path.name.startswith("."))
-    return [open_run(path) for path in shown if (path / DESCRIPTION).is_file()]
+    return [path for path in shown if (path / DESCRIPTION).is_file()]
+
+
+def anchored(config: Run) -> Run:
+    """The same run with its local paths in full, so that it works from any folder."""
+    data, model = config.data, config.model
+    places = {"source": data.source, "test": data.test}
+    found = {key: str(Path(text).expanduser().resolve()) for key, text in places.items() if _is_there(text)}
+    backbone = (
+        str(Path(model.backbone).expanduser().resolve()) if _is_there(model.backbone) else model.backbone
+    )
+    return config.model_copy(
+        update={
+            "data": data.model_copy(update=found),
+            "model": model.model_copy(update={"backbone": backbone}),
+        }
+    )
+
+
+def _is_there(text: str | None) -> bool:
+    return text is not None and Path(text).expanduser().exists()
 
 
 def _changed_keys(old: Run, new: Run) -> list[str]:

@@ -10,14 +10,15 @@ from typing import Protocol
 from fedsgt.build.build import Build
 from fedsgt.build.description import Description
 from fedsgt.build.prepare import Prepared, prepare
-from fedsgt.build.run import RunFolder, check_config, create_run
+from fedsgt.build.run import RunFolder, anchored, check_config, create_run
 from fedsgt.build.targets import Target
 from fedsgt.config import Run
 from fedsgt.engine.inprocess import InProcess
 from fedsgt.engine.task import Notify, Result, Task, Update
-from fedsgt.engine.trackers import Tracker, open_trackers
+from fedsgt.engine.trackers import Tracker, check_trackers, open_trackers
 from fedsgt.errors import InputError
-from fedsgt.store import Manifest
+from fedsgt.stack.backbone import BackboneChanged
+from fedsgt.store import Manifest, open_objects
 
 ENGINES = {"in-process": InProcess}
 
@@ -44,6 +45,8 @@ def train(config: Run, path: Path, display: Display) -> RunFolder:
     if config.engine.name not in ENGINES:
         known = ", ".join(ENGINES)
         raise InputError(f"engine.name: {config.engine.name!r} is not part of this version; use {known}")
+    config = anchored(config)
+    _check_elsewhere(config)
     existing = check_config(path, config)
     prepared = prepare(config, existing.description.grouping_made() if existing else None)
     folder = _continued(existing, prepared) if existing else _created(path, prepared, display)
@@ -57,8 +60,19 @@ def train(config: Run, path: Path, display: Display) -> RunFolder:
 def open_engine(folder: RunFolder, prepared: Prepared, notify: Notify | None = None) -> Iterator[InProcess]:
     """Workers over this run's data and modules; at the end they check that the backbone is untouched."""
     setup = prepared.setup(folder.modules, folder.cache)
-    with InProcess(setup, prepared.stack, notify or (lambda task, update: None)) as engine:
+    make = ENGINES[prepared.run.engine.name]
+    with make(setup, prepared.stack, notify or (lambda task, update: None)) as engine:
         yield engine
+
+
+def _check_elsewhere(config: Run) -> None:
+    """What lies outside the run's folder is there, before that is made."""
+    check_trackers(config.engine.trackers)
+    url = config.store.url
+    if url is not None:
+        if url.startswith("memory:") and config.engine.workers:
+            raise InputError("store.url: memory is not shared with worker processes; set engine.workers = 0")
+        open_objects(url).names("modules/")
 
 
 def _created(path: Path, prepared: Prepared, display: Display) -> RunFolder:
@@ -89,6 +103,10 @@ def _build(folder: RunFolder, prepared: Prepared, display: Display) -> None:
         with open_engine(folder, prepared, recorder.updated) as engine:
             build = Build(prepared.recipe, modules, engine, training.rounds, training.seed, recorder)
             build.run(prepared.targets)
+    except BackboneChanged:
+        for key in recorder.done:
+            modules.discard(key)
+        raise
     finally:
         for tracker in trackers:
             tracker.close()
@@ -99,6 +117,7 @@ class Recorder:
 
     def __init__(self, trackers: Sequence[Tracker], targets: dict[str, Target], display: Display) -> None:
         self.trackers, self.targets, self.display = trackers, targets, display
+        self.done: list[str] = []
 
     def updated(self, task: Task, update: Update) -> None:
         name = f"{_name(self.targets[task.key])}/{update.client}"
@@ -114,6 +133,7 @@ class Recorder:
         self.display.round_done(target, result)
 
     def module_done(self, target: Target, manifest: Manifest) -> None:
+        self.done.append(target.key)
         about = {"module": target.key, "groups": list(target.groups), "sha256": manifest.sha256}
         self._log("module", _name(target), len(target.groups), manifest.metrics, **about)
         self.display.module_done(target, manifest)

@@ -58,6 +58,8 @@ def main() -> None:
     except click.UsageError as error:
         command = error.ctx.command_path if error.ctx else "fedsgt"
         _fail(f"{error.format_message()} See {command} --help.")
+    except OSError as error:
+        _fail(f"{error.filename or 'the system'}: {error.strerror or error}")
     except MemoryError:
         _fail("there is not enough memory for a setting of this size")
     except click.Abort:

@@ -20,11 +20,16 @@ def runs(
     as_json: AsJson = False,
 ) -> None:
     """List the runs in a folder."""
-    from fedsgt.build.run import find_runs
+    from fedsgt.build.run import find_runs, open_run
 
     if not folder.is_dir() and folder != Path("runs"):
         raise InputError(f"{folder}: no such folder")
-    found = [_summary(run) for run in find_runs(folder)]
+    found = []
+    for path in find_runs(folder):
+        try:
+            found.append(_summary(open_run(path)))
+        except InputError as error:
+            typer.echo(f"fedsgt: left out: {error}", err=True)
     if as_json:
         typer.echo(json.dumps(found, indent=2))
     elif not found:
@@ -32,7 +37,7 @@ def runs(
     for entry in [] if as_json else found:
         score = "" if entry["accuracy"] is None else f", AllSeq {entry['accuracy']:.1%}"
         typer.echo(
-            f"{entry['path']}: {entry['trained']} of {entry['modules']} modules, {entry['clients']} clients, "
+            f"{entry['path']}: {entry['trained']} of {entry['wanted']} modules, {entry['clients']} clients, "
             f"{entry['groups']} groups, {entry['plan']}{score}"
         )
 
@@ -73,25 +78,26 @@ def export(
 
 def _summary(folder: RunFolder) -> dict[str, Any]:
     description = folder.description
-    there = set(folder.modules.keys())
+    there = set(folder.modules.objects.names("modules/"))
     return {
         "path": str(folder.path),
         "clients": len(description.clients),
         "groups": description.groups,
         "sequences": len(description.sequences),
         "plan": description.plan,
-        "modules": len(description.modules),
-        "trained": sum(entry.key in there for entry in description.modules),
+        "wanted": len(description.modules),
+        "trained": sum(f"modules/{entry.key}/manifest.json" in there for entry in description.modules),
         "accuracy": _accuracy(folder),
     }
 
 
 def _accuracy(folder: RunFolder) -> float | None:
     """AllSeq's, if the run was evaluated."""
-    path = folder.path / "evaluation.json"
-    if not path.is_file():
+    try:
+        found = json.loads((folder.path / "evaluation.json").read_text(encoding="utf-8"))
+        return float(found["strategies"]["all"]["accuracy"])
+    except (OSError, ValueError, KeyError, TypeError):
         return None
-    return float(json.loads(path.read_text(encoding="utf-8"))["strategies"]["all"]["accuracy"])
 
 
 def _modules(folder: RunFolder) -> list[dict[str, Any]]:

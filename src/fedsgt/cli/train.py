@@ -25,9 +25,7 @@ Output = Annotated[
 def train(
     config: Annotated[Path, typer.Argument(metavar="CONFIG", help="TOML file of the run.")],
     output: Output = None,
-    engine: Annotated[
-        str | None, typer.Option(help="What carries the training out: in-process, flower or flower-sim.")
-    ] = None,
+    engine: Annotated[str | None, typer.Option(help="What carries the training out: in-process.")] = None,
     overrides: Overrides = None,
 ) -> None:
     """Train the modules that the plan wants and the run lacks; the same command goes on after any stop."""

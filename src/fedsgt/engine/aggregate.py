@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -42,6 +43,8 @@ def check(start: Mapping[str, np.ndarray], update: Update) -> None:
     """Same names, shapes and type as the round started from, and finite; else it is refused by name."""
     for name in sorted(start.keys() ^ update.state.keys()):
         raise RefusedUpdate(update.client, f"{name} is {'missing' if name in start else 'not asked for'}")
+    if not math.isfinite(update.loss):
+        raise RefusedUpdate(update.client, f"its loss is {update.loss}; a lower learning rate may help")
     if update.records < 1:
         raise RefusedUpdate(update.client, f"{update.records} records; at least 1")
     for name, array in update.state.items():

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -26,7 +27,7 @@ class ActivationCache:
     def get(self, fingerprint: str) -> list[Item] | None:
         try:
             data = self._path(fingerprint).read_bytes()
-        except FileNotFoundError:
+        except OSError:
             return None
         if hashlib.sha256(data[32:]).digest() != data[:32]:
             return None
@@ -37,10 +38,14 @@ class ActivationCache:
         lengths: NDArray[np.int64] = np.array([len(item["hidden"]) for item in items])
         body = save({"hidden": np.concatenate([item["hidden"] for item in items]), "lengths": lengths})
         path = self._path(fingerprint)
-        path.parent.mkdir(parents=True, exist_ok=True)
         temporary = path.with_suffix(f".{os.getpid()}.tmp")
-        temporary.write_bytes(hashlib.sha256(body).digest() + body)
-        temporary.replace(path)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            temporary.write_bytes(hashlib.sha256(body).digest() + body)
+            temporary.replace(path)
+        except OSError:  # no room: slower, and the same bytes
+            with suppress(OSError):
+                temporary.unlink(missing_ok=True)
 
     def _path(self, fingerprint: str) -> Path:
         return self.folder / fingerprint / f"{self.recipe}.activations"

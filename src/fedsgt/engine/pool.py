@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import multiprocessing
-import os
 import signal
 import sys
+import threading
 import traceback
 from collections import deque
 from multiprocessing.connection import Connection, wait
@@ -69,11 +69,12 @@ class Processes:
             for _ in range(workers):
                 ours, theirs = context.Pipe()
                 process = context.Process(target=_serve, args=(theirs, setup), daemon=True)
-                process.start()
+                _start(process)
                 theirs.close()
                 self.processes[ours] = process
         self.idle = list(self.processes)
         self.busy: set[Connection] = set()
+        self.used: set[Connection] = set()
 
     def submit(self, number: int, method: str, *arguments: Any) -> None:
         self.queue.append((number, method, arguments))
@@ -92,10 +93,11 @@ class Processes:
         return number, answer
 
     def close(self) -> None:
-        """Every process checks its backbone before it goes."""
+        """Every process that did a job checks its backbone before it goes."""
         try:
-            for connection in self.idle:
+            for connection in self.used:
                 self._send(connection, (0, "check", ()))
+            for connection in self.used:
                 _, answer = self._receive(connection)
                 if isinstance(answer, Failure):
                     answer.throw()
@@ -113,17 +115,18 @@ class Processes:
             connection = self.idle.pop(0)
             self._send(connection, self.queue.popleft())
             self.busy.add(connection)
+            self.used.add(connection)
 
     def _send(self, connection: Connection, job: tuple[int, str, tuple[Any, ...]]) -> None:
         try:
             connection.send(job)
-        except (BrokenPipeError, ConnectionResetError):
+        except OSError:
             raise self._ended(connection) from None
 
     def _receive(self, connection: Connection) -> tuple[int, Any]:
         try:
             number, answer = connection.recv()
-        except (EOFError, ConnectionResetError):
+        except (EOFError, OSError):
             raise self._ended(connection) from None
         return number, answer
 
@@ -147,13 +150,24 @@ class Failure:
         raise self.known or RuntimeError(f"in a worker process:\n{self.text}")
 
 
+def _start(process: BaseProcess) -> None:
+    """Ctrl-C is for this process to deal with; a new one ignores it from its first moment."""
+    ours = threading.current_thread() is threading.main_thread()
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN) if ours else None
+    try:
+        process.start()
+    except OSError as error:
+        raise InputError(f"a worker process cannot be started ({error})") from None
+    finally:
+        if ours:
+            signal.signal(signal.SIGINT, before)
+
+
 def _serve(connection: Connection, setup: Setup) -> None:
     """The life of a worker process; it ends with its parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(KILL_WITH_PARENT, signal.SIGKILL)
-        if os.getppid() == 1:
-            return
     worker: Any = None
     while True:
         try:

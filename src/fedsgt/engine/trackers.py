@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -30,7 +32,8 @@ class JsonLines:
             self.file.write("\n")
 
     def log(self, event: str, name: str, step: int, numbers: Mapping[str, float], **about: Any) -> None:
-        line = {"time": round(time.time(), 3), "event": event, "name": name, "step": step, **about, **numbers}
+        told = {key: value if math.isfinite(value) else None for key, value in numbers.items()}
+        line = {"time": round(time.time(), 3), "event": event, "name": name, "step": step, **about, **told}
         self.file.write(json.dumps(line) + "\n")
         self.file.flush()
 
@@ -42,12 +45,8 @@ class TensorBoard:
     """Scalars `number/name` under the run's `tensorboard` folder."""
 
     def __init__(self, folder: Path) -> None:
-        try:
-            from torch.utils.tensorboard import SummaryWriter
-        except ImportError:
-            raise InputError(
-                "engine.trackers: tensorboard is not installed; pip install tensorboard"
-            ) from None
+        from torch.utils.tensorboard import SummaryWriter
+
         self.writer = SummaryWriter(str(folder / "tensorboard"))
 
     def log(self, event: str, name: str, step: int, numbers: Mapping[str, float], **about: Any) -> None:
@@ -62,11 +61,8 @@ class MLflow:
     """Metrics of one MLflow run, at MLFLOW_TRACKING_URI or else in a database in the run's folder."""
 
     def __init__(self, folder: Path) -> None:
-        try:
-            from mlflow.tracking import MlflowClient
-        except ImportError:
-            raise InputError("engine.trackers: mlflow is not installed; pip install mlflow") from None
         import mlflow
+        from mlflow.tracking import MlflowClient
 
         uri = (
             mlflow.get_tracking_uri() if mlflow.is_tracking_uri_set() else f"sqlite:///{folder / 'mlflow.db'}"
@@ -85,6 +81,13 @@ class MLflow:
 
 
 TRACKERS: dict[str, Callable[[Path], Tracker]] = {"tensorboard": TensorBoard, "mlflow": MLflow}
+
+
+def check_trackers(names: Sequence[str]) -> None:
+    """That what they need is installed."""
+    for name in names:
+        if importlib.util.find_spec(name) is None:
+            raise InputError(f"engine.trackers: {name} is not installed; pip install 'fedsgt[tracking]'")
 
 
 def open_trackers(names: Sequence[str], folder: Path) -> list[Tracker]:

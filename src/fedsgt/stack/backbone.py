@@ -27,6 +27,10 @@ BUNDLED = {"fedsgt/tiny-vit": Path(fedsgt.__file__).parent / "assets" / "tiny-vi
 NOT_IN_HASH = ("id2label", "label2id", "num_labels", "problem_type", "transformers_version", "_name_or_path")
 
 
+class BackboneChanged(InputError, RuntimeError):
+    """What no error of ours may ever do; whatever was trained meanwhile is not to be used."""
+
+
 @dataclass(frozen=True, eq=False)
 class Backbone:
     """A classification model whose parameters are all frozen but for the head's, which modules bring."""
@@ -57,8 +61,8 @@ class Backbone:
     def check(self) -> None:
         """The backbone's bytes never change; whatever changed them would have touched every module."""
         if self.hash_now() != self.hash:
-            raise RuntimeError(
-                "the backbone's weights were changed during training: no module can be trusted"
+            raise BackboneChanged(
+                "the backbone's weights were changed during training: no module of this build can be trusted"
             )
 
     def _architecture(self) -> dict[str, Any]:

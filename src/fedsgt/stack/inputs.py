@@ -103,7 +103,9 @@ class TextInputs:
         for changed_by_use in ("truncation", "padding"):
             rules.pop(changed_by_use, None)
         known = hashlib.sha256(json.dumps(rules, sort_keys=True).encode()).hexdigest()
-        return {"task": "text", "longest": self.longest, "cut": self.cut, "tokenizer": known}
+        tokens = {"tokenizer": known, "pad": self.tokenizer.pad_token_id}
+        given = list(self.tokenizer.model_input_names)
+        return {"task": "text", "longest": self.longest, "cut": self.cut, "given": given, **tokens}
 
 
 def hidden_batch(items: Sequence[Item], text: bool) -> Batch:

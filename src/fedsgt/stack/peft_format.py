@@ -178,7 +178,7 @@ def _config_text(config: PeftConfig) -> str:
 def _write(folder: Path, tensors: Tensors, config: str) -> None:
     """All of it or nothing: written beside and moved; nothing that is there is overwritten."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise InputError(f"export: {folder} is there already and not an empty folder; name another")
+        raise InputError(f"export: {folder} is there already and not an empty folder; name another (-o)")
     beside = folder.parent / f".{folder.name}.{uuid.uuid4().hex}"
     try:
         beside.mkdir(parents=True)
@@ -186,8 +186,8 @@ def _write(folder: Path, tensors: Tensors, config: str) -> None:
         save_file(whole, beside / WEIGHTS, metadata={"format": "pt"})
         (beside / CONFIG).write_text(config, encoding="utf-8")
         beside.replace(folder)
-    except OSError as error:
-        raise InputError(f"export: {folder} cannot be written ({error.strerror})") from None
+    except (OSError, SafetensorError) as error:
+        raise InputError(f"export: {folder} cannot be written ({error})") from None
     finally:
         shutil.rmtree(beside, ignore_errors=True)
 

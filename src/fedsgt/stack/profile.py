@@ -16,6 +16,8 @@ from pathlib import Path
 
 from fedsgt.errors import InputError
 
+# Part of every key: raised whenever a change of ours gives a module other bytes.
+ALGORITHM = "1"
 VERSIONS = ("torch", "transformers", "tokenizers", "numpy", "pillow")
 
 
@@ -69,7 +71,8 @@ def describe(device: str) -> dict[str, str]:
     import torch
 
     return {
-        **versions(),
+        **{name: importlib.metadata.version(name) for name in VERSIONS},
+        "algorithm": ALGORITHM,
         "device": torch.cuda.get_device_name(device) if device.startswith("cuda") else "cpu",
         "instructions": torch.backends.cpu.get_cpu_capability(),
         "mkl": _mkl_mode(),
@@ -85,7 +88,8 @@ def machine() -> dict[str, str]:
 
 
 def versions() -> dict[str, str]:
-    return {name: importlib.metadata.version(name) for name in VERSIONS}
+    """Of the libraries that compute, and of this project."""
+    return {name: importlib.metadata.version(name) for name in (*VERSIONS, "fedsgt")}
 
 
 def pick_device(wanted: str) -> str:

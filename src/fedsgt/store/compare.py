@@ -21,7 +21,7 @@ def compare(ours: Manifest, theirs: Manifest) -> Comparison:
     """Equal bytes are the same however they were made; other bytes tell something only if made alike."""
     if ours.sha256 == theirs.sha256:
         return Comparison("same", f"both hash to {ours.sha256}")
-    if ours.key != theirs.key:
+    if _made_of(ours) != _made_of(theirs):
         return Comparison("not comparable", f"other modules: key {ours.key} against {theirs.key}")
     unlike = [
         *_differences("profile", ours.profile, theirs.profile),
@@ -32,6 +32,11 @@ def compare(ours: Manifest, theirs: Manifest) -> Comparison:
     versions = ", ".join(_differences("versions", ours.versions, theirs.versions))
     hashes = f"hash {ours.sha256} against {theirs.sha256}, made under the same conditions"
     return Comparison("different", hashes + (f" but for {versions}" if versions else ""))
+
+
+def _made_of(manifest: Manifest) -> tuple[str, str, list[str]]:
+    """All of a key but the execution profile, which has a verdict of its own."""
+    return manifest.config_hash, manifest.backbone, manifest.prefix
 
 
 def _differences(name: str, ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> list[str]:
