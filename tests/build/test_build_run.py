@@ -287,6 +287,18 @@ def count_down(patch: pytest.MonkeyPatch, steps: int) -> None:
         patch.setattr(os, name, counted(getattr(os, name)))
 
 
+def test_what_a_killed_attempt_left_is_taken_over_and_cleared(
+    prepared: tuple[Run, Description], tmp_path: Path
+) -> None:
+    left = tmp_path / ".run.new"
+    left.mkdir()
+    (left / "run.toml").write_text("half of ano")
+    (left / ".0123456789abcdef.run.json").write_text("half")
+    folder = create_run(tmp_path / "run", *prepared)
+    assert folder.config == prepared[0]
+    assert sorted(path.name for path in folder.path.iterdir()) == ["lock", "run.json", "run.toml"]
+
+
 def test_an_occupied_place_is_one_line_and_stays_what_it_is(
     prepared: tuple[Run, Description], tmp_path: Path
 ) -> None:

@@ -196,7 +196,8 @@ def test_config_show_and_schema() -> None:
     assert json.loads(shown("config", "show", "--json"))["grouping"]["groups"] == 10
     schema = json.loads(shown("config", "schema"))
     assert schema["properties"].keys() == {
-        *("data", "grouping", "plan", "model", "peft", "training", "engine", "unlearning", "serving")
+        *("data", "grouping", "plan", "model", "peft", "training", "engine", "store"),
+        *("unlearning", "serving"),
     }
 
 
