@@ -61,7 +61,7 @@ class Engine(Protocol):
         """Take on one round."""
 
     def wait(self) -> Result:
-        """The next round that is finished; an error says client, module and round."""
+        """The next round that is finished; a refused update is named by client, module and round."""
 
     def finish(self, state: Tensors) -> Tensors:
         """The module of a state after its last round."""
