@@ -137,20 +137,19 @@ def anchored(config: Run) -> Run:
     """The same run with its local paths in full, so that it works from any folder."""
     data, model = config.data, config.model
     places = {"source": data.source, "test": data.test}
-    found = {key: str(Path(text).expanduser().resolve()) for key, text in places.items() if _is_there(text)}
-    backbone = (
-        str(Path(model.backbone).expanduser().resolve()) if _is_there(model.backbone) else model.backbone
-    )
+    found = {key: _in_full(text) for key, text in places.items() if text is not None}
     return config.model_copy(
         update={
             "data": data.model_copy(update=found),
-            "model": model.model_copy(update={"backbone": backbone}),
+            "model": model.model_copy(update={"backbone": _in_full(model.backbone)}),
         }
     )
 
 
-def _is_there(text: str | None) -> bool:
-    return text is not None and Path(text).expanduser().exists()
+def _in_full(text: str) -> str:
+    """Names of the hub, and of what comes with the package, are no paths."""
+    path = Path(text).expanduser()
+    return str(path.resolve()) if path.exists() else text
 
 
 def _changed_keys(old: Run, new: Run) -> list[str]:
