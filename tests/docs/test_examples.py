@@ -30,7 +30,7 @@ def test_every_example_is_ready_to_train(path: Path, images: World, texts: World
         "data.input_columns": ["image" if own.model.task == "image" else "sentence"],
         "data.partition": "iid",
         "data.clients": 4,
-        "grouping.slices": 3,
+        "grouping.slices": 5,
         "model.backbone": small.model.backbone,
         "model.max_length": 20,
     }

@@ -187,7 +187,8 @@ def _write(folder: Path, tensors: Tensors, config: str) -> None:
         (beside / CONFIG).write_text(config, encoding="utf-8")
         beside.replace(folder)
     except (OSError, SafetensorError) as error:
-        raise InputError(f"export: {folder} cannot be written ({error})") from None
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise InputError(f"export: {folder} cannot be written ({reason})") from None
     finally:
         shutil.rmtree(beside, ignore_errors=True)
 
