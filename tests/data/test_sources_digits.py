@@ -4,13 +4,14 @@ import hashlib
 import io
 import subprocess
 import sys
+from importlib import import_module
 
 import pytest
 
 from fedsgt.data import Columns, load_table
 from fedsgt.errors import InputError
 
-datasets_of_sklearn = pytest.importorskip("sklearn.datasets")
+datasets_of_sklearn = import_module("sklearn.datasets")
 COLUMNS = Columns(("ignored",))
 
 
@@ -32,7 +33,7 @@ def test_bytes_never_change_between_versions() -> None:
 
 
 def test_images_and_labels_are_those_of_scikit_learn() -> None:
-    image = pytest.importorskip("PIL.Image")
+    image = import_module("PIL.Image")
     source = datasets_of_sklearn.load_digits()
     table = load_table("digits", COLUMNS, split="test")
     for record_id, label, (content,) in zip(table.ids, table.labels, table.contents, strict=True):

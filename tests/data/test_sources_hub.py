@@ -4,6 +4,7 @@ import io
 import os
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,8 @@ import pytest
 from fedsgt.data import Columns, load_table
 from fedsgt.errors import InputError
 
-datasets = pytest.importorskip("datasets")
-image = pytest.importorskip("PIL.Image")
+datasets = import_module("datasets")
+image = import_module("PIL.Image")
 
 COLUMNS = Columns(("image",))
 

@@ -3,6 +3,7 @@
 import io
 import json
 import shutil
+from importlib import import_module
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -12,8 +13,8 @@ import pytest
 from fedsgt.data import Columns, load_table
 from fedsgt.errors import InputError
 
-pa = pytest.importorskip("pyarrow")
-parquet = pytest.importorskip("pyarrow.parquet")
+pa = import_module("pyarrow")
+parquet = import_module("pyarrow.parquet")
 
 TEXT = Columns(("sentence",))
 ROWS: dict[str, Any] = {"id": ["b", "a", "c"], "sentence": ["B", "A", "C"], "label": [1, 0, 1]}
@@ -34,7 +35,7 @@ def changed(**columns: Any) -> dict[str, Any]:
 
 
 def png(shade: int) -> bytes:
-    image = pytest.importorskip("PIL.Image")
+    image = import_module("PIL.Image")
     buffer = io.BytesIO()
     image.new("L", (4, 4), shade).save(buffer, "PNG")
     return buffer.getvalue()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -39,7 +40,7 @@ def test_a_line_that_was_cut_short_does_not_swallow_the_next(tmp_path: Path) -> 
 
 
 def test_tensorboard(tmp_path: Path) -> None:
-    accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    accumulator = import_module("tensorboard.backend.event_processing.event_accumulator")
     log_two_rounds(["tensorboard"], tmp_path)
     events = accumulator.EventAccumulator(str(tmp_path / "tensorboard"))
     events.Reload()
@@ -48,7 +49,7 @@ def test_tensorboard(tmp_path: Path) -> None:
 
 @pytest.mark.filterwarnings("ignore")  # MLflow's own use of its database library
 def test_mlflow(tmp_path: Path) -> None:
-    tracking = pytest.importorskip("mlflow.tracking")
+    tracking = import_module("mlflow.tracking")
     log_two_rounds(["mlflow"], tmp_path)
     client = tracking.MlflowClient(tracking_uri=f"sqlite:///{tmp_path / 'mlflow.db'}")
     experiment = client.get_experiment_by_name("fedsgt")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import sys
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -21,7 +22,7 @@ from fedsgt.data import Columns, load_table
 from fedsgt.stack.backbone import BUNDLED, load_backbone
 from fedsgt.stack.inputs import make_inputs
 
-datasets_of_sklearn = pytest.importorskip("sklearn.datasets")
+datasets_of_sklearn = import_module("sklearn.datasets")
 
 NAME = "fedsgt/tiny-vit"
 FOLDER = BUNDLED[NAME]
