@@ -10,6 +10,7 @@ import pytest
 from tiny_world import Quiet, World, trained
 
 from fedsgt.build.description import Description
+from fedsgt.build.liveness import Erased
 from fedsgt.build.prepare import prepare, slice_embeddings
 from fedsgt.build.train import train
 from fedsgt.config import load, to_toml
@@ -41,22 +42,21 @@ def test_affinity_keeps_a_client_in_few_groups(images: World) -> None:
 def test_a_grouping_that_looks_at_data_follows_it_and_one_that_was_decided_does_not(images: World) -> None:
     run = images.config("grouping.method=bac")
     first = prepare(run)
-    decided = prepare(images.config("grouping.method=random")).grouping
-    assert prepare(run, decided).grouping is decided
-    assert first.grouping.group_of.tolist() != decided.group_of.tolist()
-    vectors = slice_embeddings(first.clients, first.train, first.stack, first.inputs)
+    decided = Description.of(prepare(images.config("grouping.method=random")))
+    assert prepare(run, decided).grouping.group_of.tolist() == decided.group_of
+    assert first.grouping.group_of.tolist() != decided.group_of
+    vectors = slice_embeddings(first.held, first.stack, first.inputs)
     assert vectors.shape == (8, 16)
     row = images.rows[0]
     changed = prepare(images.instead(row, content=images.rows[1].content).config("grouping.method=bac"))
-    moved = slice_embeddings(changed.clients, changed.train, changed.stack, changed.inputs)
+    moved = slice_embeddings(changed.held, changed.stack, changed.inputs)
     assert (moved != vectors).any(axis=1).sum() == 1, "only the slice of the changed record"
 
 
 def test_an_empty_slice_has_the_mean_of_the_others(images: World) -> None:
     prepared = prepare(images.config())
-    emptied = prepared.clients[0].without(record.id for record in prepared.clients[0].cut()[1])
-    clients = (emptied, *prepared.clients[1:])
-    vectors = slice_embeddings(clients, prepared.train, prepared.stack, prepared.inputs)
+    emptied = prepared.held.without({0: Erased(slices=frozenset({1}))})
+    vectors = slice_embeddings(emptied, prepared.stack, prepared.inputs)
     assert vectors[1] == pytest.approx(np.delete(vectors, 1, axis=0).mean(axis=0))
 
 

@@ -50,13 +50,19 @@ def check_errors(pool: Pool, state: Tensors) -> None:
     """After an error a pool is as good as before."""
     pool.submit(1, *job(state, "input"))
     with pytest.raises(InputError, match=r"^the store has no room$"):
-        pool.wait()
+        raise failure(pool)
     pool.submit(2, *job(state, "bug"))
     with pytest.raises((RuntimeError, ZeroDivisionError), match="a bug in the worker"):
-        pool.wait()
+        raise failure(pool)
     pool.submit(3, *job(state))
     number, update = pool.wait()
     assert (number, update.client) == (3, "c0")
+
+
+def failure(pool: Pool) -> Exception:
+    _, found = pool.wait()
+    assert isinstance(found, Failure)
+    return found.error()
 
 
 def test_errors_pass_through_without_processes(setup: Setup, state: Tensors) -> None:
@@ -74,10 +80,10 @@ def test_errors_come_out_of_a_process_and_a_touched_backbone_is_found(
     with pytest.raises(
         RuntimeError, match=r"(?s)in a worker process:.*Traceback.*in trap.*ZeroDivisionError"
     ):
-        processes.wait()
+        raise failure(processes)
     processes.submit(5, *job(state, "touch"))
     with pytest.raises(InputError, match="touched"):
-        processes.wait()
+        raise failure(processes)
     with pytest.raises(RuntimeError, match="the backbone's weights were changed"):
         processes.close()
 
@@ -119,7 +125,7 @@ def test_what_went_wrong_can_be_sent(error: Exception) -> None:
     sent = pickle.loads(pickle.dumps(Failure(error)))
     kind = type(error) if isinstance(error, InputError) else RuntimeError
     with pytest.raises(kind, match=str(error.args[-1])):
-        sent.throw()
+        raise sent.error()
 
 
 def test_an_error_that_cannot_be_sent_is_sent_as_text() -> None:
@@ -127,4 +133,4 @@ def test_an_error_that_cannot_be_sent_is_sent_as_text() -> None:
         pass
 
     with pytest.raises(RuntimeError, match="cannot be pickled"):
-        pickle.loads(pickle.dumps(Failure(Local("cannot be pickled")))).throw()
+        raise pickle.loads(pickle.dumps(Failure(Local("cannot be pickled")))).error()

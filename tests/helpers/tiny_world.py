@@ -69,6 +69,7 @@ class World:
             [
                 f"data.source={data}",
                 "data.partition=given",
+                "data.erase=tombstone",  # tests share the file
                 f"data.clients={CLIENTS}",
                 f"data.labels={LABELS}",
                 f"grouping.slices={SLICES}",

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from fedsgt.build.targets import Recipe, Target
-from fedsgt.engine.task import Engine, Result, Task, Tensors
+from fedsgt.engine.task import Engine, Result, RoundFailed, Task, Tensors
 from fedsgt.stack import profile
-from fedsgt.store import Manifest, Modules, Origin
+from fedsgt.store import Manifest, MissingModule, Modules, Origin
 
 
 class Watcher(Protocol):
@@ -18,6 +19,26 @@ class Watcher(Protocol):
     def round_done(self, target: Target, result: Result) -> None: ...
 
     def module_done(self, target: Target, manifest: Manifest) -> None: ...
+
+
+class Gate(Protocol):
+    """Knows which groups may no longer be learnt from."""
+
+    def dead(self) -> frozenset[int]:
+        """Groups that a deletion has hit since the build began; asked often, so it is cheap."""
+
+    def publishing(self) -> AbstractContextManager[frozenset[int]]:
+        """The same, at a time when no deletion destroys: what is written then is seen by the next."""
+
+
+class NoDeletions:
+    """For builds that no request can reach."""
+
+    def dead(self) -> frozenset[int]:
+        return frozenset()
+
+    def publishing(self) -> AbstractContextManager[frozenset[int]]:
+        return nullcontext(frozenset())
 
 
 @dataclass
@@ -43,11 +64,13 @@ class Build:
     rounds: int
     seed: int
     watcher: Watcher
+    gate: Gate = field(default_factory=NoDeletions)
 
     def run(self, targets: Sequence[Target], priority: Callable[[Target], float] | None = None) -> list[str]:
         """Train what is missing; of what could be trained now, the lowest priority value comes first.
 
-        Returns the keys that were trained. Equal prefixes have equal keys, and are trained once.
+        Returns the keys that were trained. Equal prefixes have equal keys, and are trained once. Work that
+        depends on data deleted meanwhile is dropped, and nothing else.
         """
         wanted = {target.key: target for target in targets}
         needed = wanted.keys() | {key for target in targets for key in target.parents}
@@ -57,13 +80,28 @@ class Build:
             waiting.sort(key=priority)
         running: dict[str, Progress] = {}
         trained: list[str] = []
-        while waiting or running:
+        while True:
+            self._drop_dead(waiting, running)
+            if not waiting and not running:
+                return trained
             self._start_ready(waiting, running, present)
             done = self._step(running)
             if done is not None:
                 present.add(done)
                 trained.append(done)
-        return trained
+
+    def _drop_dead(self, waiting: list[Target], running: dict[str, Progress]) -> None:
+        dead = self.gate.dead()
+        if not dead:
+            return
+        waiting[:] = [target for target in waiting if dead.isdisjoint(target.groups)]
+        for progress in list(running.values()):
+            if not dead.isdisjoint(progress.target.groups):
+                self._cancel(progress.target, running)
+
+    def _cancel(self, target: Target, running: dict[str, Progress]) -> None:
+        self.engine.cancel(target.key)
+        del running[target.key]
 
     def _start_ready(self, waiting: list[Target], running: dict[str, Progress], present: set[str]) -> None:
         for target in list(waiting):
@@ -72,20 +110,46 @@ class Build:
             if target.parent is None or target.parent in present:
                 waiting.remove(target)
                 running[target.key] = self._resume(target)
-                self.engine.submit(running[target.key].next_task())
+                self._submit(running[target.key], running)
         if not running:
             raise ValueError(f"{len(waiting)} modules wait for parents that are neither wanted nor present")
 
     def _step(self, running: dict[str, Progress]) -> str | None:
         """Wait for one round, and put it on disk; the key if it was a module's last."""
-        result = self.engine.wait()
+        try:
+            result = self.engine.wait()
+        except RoundFailed as failed:
+            self._forgive(running[failed.key].target, failed.cause)
+            del running[failed.key]
+            return None
+        if result is None:
+            return None
         progress = running[result.key]
+        with self.gate.publishing() as dead:
+            if not dead.isdisjoint(progress.target.groups):
+                self._cancel(progress.target, running)
+                return None
+            return self._publish(progress, result, running)
+
+    def _submit(self, progress: Progress, running: dict[str, Progress]) -> None:
+        try:
+            self.engine.submit(progress.next_task())
+        except MissingModule as error:
+            self._forgive(progress.target, error)
+            del running[progress.target.key]
+
+    def _forgive(self, target: Target, error: Exception) -> None:
+        """A deletion that was seen late has destroyed what this module stands on; all else is an error."""
+        if not isinstance(error, MissingModule) or self.gate.dead().isdisjoint(target.groups):
+            raise error
+
+    def _publish(self, progress: Progress, result: Result, running: dict[str, Progress]) -> str | None:
         progress.state = result.state
         progress.participants.append(result.participants)
         self.watcher.round_done(progress.target, result)
         if len(progress.participants) < self.rounds:
             self.modules.save_round(result.key, result.round, result.state, progress.participants)
-            self.engine.submit(progress.next_task())
+            self._submit(progress, running)
             return None
         manifest = self.modules.put(self._origin(progress, result), self.engine.finish(result.state))
         self.modules.discard_round(result.key)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Collection
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
@@ -25,6 +28,8 @@ class ClientEntry(Part):
     name: str
     slices: list[str]
     records: list[int]
+    source: str | None = None
+    """Where the records of a client that came back are; those of the others are in the run's source."""
 
 
 class ModuleEntry(Part):
@@ -40,6 +45,10 @@ class Description(Part):
     """The file `run.json` of a run folder."""
 
     format: Literal[1] = 1
+    id: str = ""
+    """Tells this run from all others, in a ledger that holds several."""
+    as_of: int = 0
+    """Position in the ledger up to which deletions are in the fingerprints; later ones are not."""
     config_hash: str
     backbone: str
     profile: dict[str, str]
@@ -56,19 +65,24 @@ class Description(Part):
     modules: list[ModuleEntry]
 
     @classmethod
-    def of(cls, prepared: Prepared) -> Self:
-        names = prepared.train.label_names
+    def of(cls, prepared: Prepared, known: Description | None = None, as_of: int = 0) -> Self:
+        """Of a prepared run: a new one, or a known one with the deletions up to this position."""
+        names = prepared.held.label_names
+        sources = {client.name: client.source for client in known.clients} if known else {}
         return cls(
+            id=known.id if known else "",
+            as_of=as_of,
             config_hash=prepared.recipe.config_hash,
             backbone=prepared.recipe.backbone,
             profile=dict(prepared.recipe.profile),
-            labels=prepared.train.label_count,
+            labels=prepared.held.labels,
             label_names=None if names is None else list(names),
             clients=[
                 ClientEntry(
                     name=client.name,
                     slices=list(client.fingerprints()),
                     records=list(client.slice_sizes()),
+                    source=sources.get(client.name),
                 )
                 for client in prepared.clients
             ],
@@ -104,6 +118,38 @@ class Description(Part):
     def groups(self) -> int:
         return max(self.group_of) + 1
 
+    @cached_property
+    def keys(self) -> dict[tuple[int, ...], str]:
+        """The key of the module of each prefix."""
+        return {tuple(entry.groups): entry.key for entry in self.modules}
+
+    @cached_property
+    def modules_of(self) -> dict[int, list[ModuleEntry]]:
+        """The modules that depend on each group."""
+        found: dict[int, list[ModuleEntry]] = {group: [] for group in range(self.groups)}
+        for entry in self.modules:
+            for group in entry.groups:
+                found[group].append(entry)
+        return found
+
+    @cached_property
+    def prints(self) -> dict[int, str]:
+        """The fingerprint of each group that some module depends on."""
+        return {
+            group: mark
+            for entry in self.modules
+            for group, mark in zip(entry.groups, entry.prefix, strict=True)
+        }
+
+    @cached_property
+    def groups_of(self) -> list[list[int]]:
+        """The group of each slice, by client."""
+        rest = iter(self.group_of)
+        return [[next(rest) for _ in client.slices] for client in self.clients]
+
+    def hash(self) -> str:
+        return hashlib.sha256(self.to_text().encode()).hexdigest()
+
     def grouping_made(self) -> Grouping:
         """The grouping as it was decided when the run was made."""
         client_of = np.repeat(np.arange(len(self.clients)), [len(client.slices) for client in self.clients])
@@ -115,22 +161,31 @@ class Description(Part):
 
     def chain(self, groups: tuple[int, ...]) -> tuple[str, ...]:
         """Keys of the modules along this prefix, root first."""
-        keys = {tuple(entry.groups): entry.key for entry in self.modules}
-        return tuple(keys[groups[:depth]] for depth in range(1, len(groups) + 1))
+        return tuple(self.keys[groups[:depth]] for depth in range(1, len(groups) + 1))
 
-    def difference(self, other: Description) -> str | None:
-        """What is not the same in another description of this run, in words; none if they are equal."""
-        if self == other:
-            return None
-        for ours, theirs in zip(self.clients, other.clients, strict=False):
-            if ours != theirs:
+    def difference(self, other: Description, hit: Collection[int] = ()) -> str | None:
+        """What is not the same in another description of this run, in words; none if all is.
+
+        Slices in groups that a deletion has hit, and modules that depend on them, may differ.
+        """
+        for ours, theirs, groups in zip(self.clients, other.clients, self.groups_of, strict=False):
+            if _beyond(ours, groups, hit) != _beyond(theirs, groups, hit):
                 return f"the data of client {ours.name} changed"
         if self.backbone != other.backbone:
             return "the backbone's weights changed"
         if self.profile != other.profile:
             return f"the execution profile changed ({_changed(self.profile, other.profile)})"
-        fields = type(self).model_fields
-        return f"{next(name for name in fields if getattr(self, name) != getattr(other, name))} changed"
+        fixed = set(type(self).model_fields) - {"id", "as_of", "clients"}
+        names = sorted(fixed - {"sequences", "modules"} if hit else fixed)
+        unlike = [name for name in names if getattr(self, name) != getattr(other, name)]
+        return f"{unlike[0]} changed" if unlike else None
+
+
+def _beyond(client: ClientEntry, groups: list[int], hit: Collection[int]) -> tuple[object, ...]:
+    """A client but for its slices in the groups that were hit."""
+    slices = zip(client.slices, client.records, groups, strict=False)
+    kept = [(mark, records) for mark, records, group in slices if group not in hit]
+    return client.name, client.source, len(client.slices), kept
 
 
 def _changed(old: dict[str, Any], new: dict[str, Any]) -> str:

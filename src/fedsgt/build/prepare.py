@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,9 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsgt import grouping, plans
+from fedsgt.build.description import Description
+from fedsgt.build.holders import Holdings, load_holdings, load_test
+from fedsgt.build.liveness import Erased
 from fedsgt.build.targets import Recipe, Target, make_targets
 from fedsgt.config import Run
-from fedsgt.data import Client, Columns, Table, load_table, make_clients
+from fedsgt.data import Client, Table
 from fedsgt.engine.worker import Setup, SliceData
 from fedsgt.errors import InputError
 from fedsgt.grouping import Grouping
@@ -30,9 +33,8 @@ class Prepared:
     """A run before training."""
 
     run: Run
-    train: Table = field(repr=False)
+    held: Holdings = field(repr=False)
     test: Table = field(repr=False)
-    clients: tuple[Client, ...] = field(repr=False)
     grouping: Grouping
     plan: Plan
     stack: Stack = field(repr=False)
@@ -40,11 +42,15 @@ class Prepared:
     recipe: Recipe
     targets: tuple[Target, ...] = field(repr=False)
 
+    @property
+    def clients(self) -> tuple[Client, ...]:
+        return self.held.clients
+
     def setup(self, modules: Modules, cache: Path | None) -> Setup:
         """What worker processes are started with."""
-        held = {client.name: _slice_data(client, self.train) for client in self.clients}
+        held = {client.name: _slice_data(client, self.held) for client in self.clients}
         test = SliceData("test", self.test.ids, self.test.labels, self.test.contents)
-        return Setup(self.run, self.train.label_count, held, test, modules.get, cache)
+        return Setup(self.run, self.held.labels, held, test, modules.get, cache)
 
     def check_contents(self, progress: Callable[[float], None] = lambda share: None) -> None:
         """Every image decodes and every text fits; the first that does not is named."""
@@ -53,8 +59,9 @@ class Prepared:
                 raise InputError(
                     f"group {target.groups[0]} has no record; lower grouping.groups or grouping.slices"
                 )
-        total, done = len(self.train) + len(self.test), 0
-        for table in (self.train, self.test):
+        tables = (*self.held.tables.values(), self.test)
+        total, done = sum(map(len, tables)), 0
+        for table in tables:
             for name, content in zip(table.ids, table.contents, strict=True):
                 self.inputs.item(name, content)
                 done += 1
@@ -66,41 +73,46 @@ class Prepared:
         return sum(sizes[name][index] for name, held in target.slices.items() for index in held)
 
 
-def prepare(run: Run, decided: Grouping | None = None) -> Prepared:
-    """All of a run but its training. A grouping that was decided before is taken as it is."""
-    columns = _columns(run)
-    data = run.data
-    train = load_table(data.source, columns, labels=data.labels, limit=data.limit)
-    test = load_table(
-        data.source,
-        columns,
-        split="test",
-        test=data.test,
-        labels=train.label_count,
-        limit=data.test_limit,
-    )
-    clients = make_clients(
-        train,
-        partition=data.partition,
-        clients=data.clients,
-        alpha=data.alpha,
-        seed=data.seed,
-        slices=run.slices_per_client(),
-    )
-    backbone = load_backbone(run.model.backbone, run.model.task, train.label_count)
+def prepare(
+    run: Run, known: Description | None = None, erased: Mapping[int, Erased] | None = None
+) -> Prepared:
+    """All of a run but its training; of a known one without deleted records, in the groups decided then."""
+    held = load_holdings(run, known, erased)
+    test = load_test(run, held.labels)
+    backbone = load_backbone(run.model.backbone, run.model.task, held.labels)
     inputs = make_inputs(run.model, backbone)
     stack = Stack(backbone, run.peft)
-    grouped = decided or _group(run, clients, train, stack, inputs)
-    plan = plans.make(
-        run.plan.kind,
+    if known is None:
+        grouped, plan = _group(run, held, stack, inputs), _plan(run)
+    else:
+        grouped, plan = known.grouping_made(), _left(known, held.clients)
+    recipe = make_recipe(run, held.labels, inputs, stack)
+    targets = make_targets(recipe, held.clients, grouped, plan)
+    return Prepared(run, held, test, grouped, plan, stack, inputs, recipe, tuple(targets))
+
+
+def _plan(run: Run) -> Plan:
+    settings = run.plan
+    return plans.make(
+        settings.kind,
         run.grouping.groups,
-        budget=run.plan.budget,
-        passes=run.plan.passes,
-        seed=run.plan.seed,
+        budget=settings.budget,
+        passes=settings.passes,
+        seed=settings.seed,
     )
-    recipe = make_recipe(run, train.label_count, inputs, stack)
-    targets = make_targets(recipe, clients, grouped, plan)
-    return Prepared(run, train, test, clients, grouped, plan, stack, inputs, recipe, tuple(targets))
+
+
+def _left(known: Description, clients: Sequence[Client]) -> Plan:
+    """The known plan without groups that have no record left: there is nothing to train on them."""
+    records = [0] * known.groups
+    for client, groups in zip(clients, known.groups_of, strict=True):
+        for size, group in zip(client.slice_sizes(), groups, strict=True):
+            records[group] += size
+    orders = (tuple(group for group in order if records[group]) for order in known.sequences)
+    sequences = list(dict.fromkeys(order for order in orders if order))
+    if not sequences:
+        raise InputError("no record is left in any group; there is nothing to train on")
+    return Plan.of(known.plan, known.groups, sequences)
 
 
 def make_recipe(run: Run, labels: int, inputs: Inputs, stack: Stack) -> Recipe:
@@ -120,20 +132,13 @@ def make_recipe(run: Run, labels: int, inputs: Inputs, stack: Stack) -> Recipe:
     return Recipe(config, stack.backbone.hash, profile.describe(device))
 
 
-def _columns(run: Run) -> Columns:
-    default = ["image"] if run.model.task == "image" else ["sentence"]
-    owner = run.data.client_column if run.data.partition == "given" else None
-    names = tuple(run.data.input_columns or default)
-    return Columns(names, run.data.id_column, run.data.label_column, owner)
-
-
-def _group(run: Run, clients: Sequence[Client], table: Table, stack: Stack, inputs: Inputs) -> Grouping:
+def _group(run: Run, held: Holdings, stack: Stack, inputs: Inputs) -> Grouping:
     settings = run.grouping
     related: dict[str, Any] = {}
     if settings.method == "affinity":  # each client keeps to few groups
         related = {"clusters": range(run.data.clients)}
     elif settings.method != "random":
-        related = {"embeddings": slice_embeddings(clients, table, stack, inputs)}
+        related = {"embeddings": slice_embeddings(held, stack, inputs)}
     return grouping.make(
         settings.method,
         run.slices_per_client(),
@@ -144,21 +149,20 @@ def _group(run: Run, clients: Sequence[Client], table: Table, stack: Stack, inpu
     )
 
 
-def slice_embeddings(
-    clients: Sequence[Client], table: Table, stack: Stack, inputs: Inputs
-) -> NDArray[np.float64]:
+def slice_embeddings(held: Holdings, stack: Stack, inputs: Inputs) -> NDArray[np.float64]:
     """Each slice's mean feature under the bare backbone, for groupings that look at data (the appendix)."""
     means = []
-    for client in clients:
-        for part in _slice_data(client, table):
+    for client in held.clients:
+        for part in _slice_data(client, held):
             items = [inputs.item(*entry) for entry in zip(part.ids, part.contents, strict=True)]
             means.append(stack.features(items, inputs.batch).mean(axis=0) if items else None)
     known = [mean for mean in means if mean is not None]
     return np.stack([mean if mean is not None else np.mean(known, axis=0) for mean in means])
 
 
-def _slice_data(client: Client, table: Table) -> list[SliceData]:
+def _slice_data(client: Client, held: Holdings) -> list[SliceData]:
     parts: list[SliceData] = []
+    table = held.tables[client.name]
     for fingerprint, records in zip(client.fingerprints(), client.cut(), strict=True):
         rows: Sequence[int] = table.index_of(record.id for record in records)
         ids, labels, contents = table.ids, table.labels, table.contents

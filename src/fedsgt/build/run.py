@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
+import secrets
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,13 +12,21 @@ from pathlib import Path
 from typing import Any
 
 from fedsgt.build.description import Description
+from fedsgt.build.liveness import Live, Watch
+from fedsgt.build.locks import FileLock, only_holder, sync_folder
 from fedsgt.config import Run, load, to_toml
 from fedsgt.errors import InputError
 from fedsgt.store import Folder, Modules, open_objects
+from fedsgt.store.ledger import Ledger
 
-CONFIG, DESCRIPTION, LOCK = "run.toml", "run.json", "lock"
+CONFIG, DESCRIPTION, LEDGER = "run.toml", "run.json", "ledger.sqlite"
+# Held by whoever trains, and for moments by whoever writes or destroys what depends on data.
+LOCK, STORE_LOCK = "lock", "store.lock"
+# Adapters for other software, each with a note of its modules, so that a deletion finds and destroys it.
+EXPORTS, EXPORT_NOTE = "export", "fedsgt.json"
 # What may differ when a run is continued: how it is carried out and served, not what it is.
 FREE_SECTIONS = ("engine", "unlearning", "serving")
+FIXED_KEY = ("unlearning", "ledger")  # another ledger would know of no deletion
 
 
 @dataclass(frozen=True)
@@ -43,6 +50,43 @@ class RunFolder:
                 f"({found[:12]} against {self.description.backbone[:12]}); see model.backbone"
             )
 
+    @cached_property
+    def ledger(self) -> Ledger:
+        return Ledger.open(ledger_url(self.path, self.config), self.description.id)
+
+    @cached_property
+    def _watch(self) -> Watch:
+        return Watch(self.ledger, lambda: read_description(self.path))
+
+    def live(self) -> Live:
+        """What may be served and trained at this moment; to be asked again before every use."""
+        return self._watch.live()
+
+    def present(self) -> frozenset[str]:
+        """Keys of the modules that are there, by their manifests; content is checked when it is read."""
+        names = self.modules.objects.names("modules/")
+        return frozenset(name.split("/")[1] for name in names if name.endswith("/manifest.json"))
+
+    @cached_property
+    def _store_lock(self) -> FileLock:
+        return FileLock(self.path / STORE_LOCK)
+
+    @contextmanager
+    def publishing(self) -> Iterator[Live]:
+        """Nothing is destroyed while this lasts, and nothing else is written that depends on data.
+
+        So what is live when it begins may be written: a deletion that comes now destroys it afterwards.
+        """
+        with self._store_lock.held():
+            yield self.live()
+
+    def describe_anew(self, description: Description) -> None:
+        """Put another description in place of this run's; the ledger tells all who use it."""
+        with self.publishing():
+            Folder(self.path).write(DESCRIPTION, description.to_text().encode())
+        with self.ledger.writing() as writer:
+            writer.append("rebuilt", {"description": description.hash(), "as_of": description.as_of})
+
     @property
     def cache(self) -> Path:
         """Outputs of the frozen lower layers, slice by slice."""
@@ -65,7 +109,7 @@ class RunFolder:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """One process at a time changes a run."""
-        with _lock(self.path, self.path):
+        with only_holder(self.path / LOCK, self.path):
             yield
 
 
@@ -78,11 +122,21 @@ def open_run(path: Path) -> RunFolder:
     for name in (CONFIG, DESCRIPTION):
         if not (path / name).is_file():
             raise InputError(f"{path}: not a run: it has no {name}")
+    return RunFolder(path, load(path / CONFIG), read_description(path))
+
+
+def read_description(path: Path) -> Description:
+    """The run's description as it is on disk now."""
+    file = path / DESCRIPTION
     try:
-        text = (path / DESCRIPTION).read_text(encoding="utf-8")
+        text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path / DESCRIPTION}: cannot be read ({error})") from None
-    return RunFolder(path, load(path / CONFIG), Description.read(text, str(path / DESCRIPTION)))
+        raise InputError(f"{file}: cannot be read ({error})") from None
+    return Description.read(text, str(file))
+
+
+def ledger_url(path: Path, config: Run) -> str:
+    return config.unlearning.ledger or f"sqlite:///{(path / LEDGER).absolute()}"
 
 
 def check_config(path: Path, config: Run) -> RunFolder | None:
@@ -105,20 +159,24 @@ def create_run(path: Path, config: Run, description: Description) -> RunFolder:
     temporary = path.parent / f".{path.name}.new"
     try:
         temporary.mkdir(parents=True, exist_ok=True)
-        with _lock(temporary, path):
-            _fill_and_rename(temporary, path, to_toml(config), description.to_text())
-        _sync(path.parent)
+        with only_holder(temporary / LOCK, path):
+            _fill_and_rename(temporary, path, config, description)
+        sync_folder(path.parent)
     except OSError as error:
         raise InputError(f"{path}: the run's folder cannot be made ({error.strerror})") from None
     return open_run(path)
 
 
-def _fill_and_rename(temporary: Path, path: Path, config: str, description: str) -> None:
+def _fill_and_rename(temporary: Path, path: Path, config: Run, description: Description) -> None:
+    named = description.model_copy(update={"id": secrets.token_hex(16)})
     try:
         files = Folder(temporary)
         files.sweep()
-        files.write(CONFIG, config.encode())
-        files.write(DESCRIPTION, description.encode())
+        for left in temporary.glob(f"{LEDGER}*"):
+            left.unlink()
+        files.write(CONFIG, to_toml(config).encode())
+        files.write(DESCRIPTION, named.to_text().encode())
+        Ledger.create(ledger_url(temporary, config), named.id, {"description": named.hash()}).close()
         temporary.rename(path)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
@@ -158,30 +216,10 @@ def _changed_keys(old: Run, new: Run) -> list[str]:
     return [
         f"{section}.{key}: {_shown(value)} -> {_shown(now[section][key])}"
         for section, values in was.items()
-        if section not in FREE_SECTIONS
         for key, value in values.items()
-        if value != now[section][key]
+        if value != now[section][key] and (section not in FREE_SECTIONS or (section, key) == FIXED_KEY)
     ]
 
 
 def _shown(value: Any) -> str:
     return "not given" if value is None else repr(value)
-
-
-@contextmanager
-def _lock(folder: Path, run: Path) -> Iterator[None]:
-    """The lock goes with its process, however that ends."""
-    with (folder / LOCK).open("a+") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise InputError(f"{run}: another process is working on this run; wait for it") from None
-        yield
-
-
-def _sync(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

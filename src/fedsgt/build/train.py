@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
-from fedsgt.build.build import Build
+from fedsgt.build.build import Build, Gate
 from fedsgt.build.description import Description
 from fedsgt.build.prepare import Prepared, prepare
-from fedsgt.build.run import RunFolder, anchored, check_config, create_run
+from fedsgt.build.run import RunFolder, anchored, check_config, create_run, read_description
 from fedsgt.build.targets import Target
 from fedsgt.config import Run
 from fedsgt.engine.inprocess import InProcess
@@ -48,12 +48,41 @@ def train(config: Run, path: Path, display: Display) -> RunFolder:
     config = anchored(config)
     _check_elsewhere(config)
     existing = check_config(path, config)
-    prepared = prepare(config, existing.description.grouping_made() if existing else None)
-    folder = _continued(existing, prepared) if existing else _created(path, prepared, display)
+    if existing is None:
+        prepared = prepare(config)
+        folder = _created(path, prepared, display)
+        with folder.locked():
+            _build(folder, prepared, display)
+        return folder
+    folder = RunFolder(path, config, existing.description)
     with folder.locked():
         folder.sweep()
+        prepared = bring_up_to_date(folder)
         _build(folder, prepared, display)
-    return folder
+    return RunFolder(path, config, read_description(path))
+
+
+def bring_up_to_date(folder: RunFolder) -> Prepared:
+    """All that a build of this run needs, with every deletion so far in the run's description.
+
+    To be called by who has locked the run. Groups that were hit get new fingerprints, so the modules that
+    depend on them get new keys; all others keep theirs, and are not trained again.
+    """
+    while True:
+        live = folder.live()
+        known = live.description
+        prepared = prepare(folder.config, known, live.erased())
+        fresh = Description.of(prepared, known, live.position if live.dead else known.as_of)
+        difference = known.difference(fresh, live.dead)
+        if difference is not None:
+            raise InputError(
+                f"{folder.path}: {difference} since this run was made; give another folder with -o"
+            )
+        with folder.publishing() as now:
+            if now.last_request == live.last_request:  # or else it is already out of date
+                if live.dead:
+                    folder.describe_anew(fresh)
+                return prepared
 
 
 @contextmanager
@@ -81,28 +110,48 @@ def _created(path: Path, prepared: Prepared, display: Display) -> RunFolder:
     return create_run(path, prepared.run, Description.of(prepared))
 
 
-def _continued(existing: RunFolder, prepared: Prepared) -> RunFolder:
-    difference = existing.description.difference(Description.of(prepared))
-    if difference is not None:
-        raise InputError(
-            f"{existing.path}: {difference} since this run was made; give another folder with -o"
-        )
-    return RunFolder(existing.path, prepared.run, existing.description)
-
-
 def _build(folder: RunFolder, prepared: Prepared, display: Display) -> None:
-    modules = folder.modules
-    missing = [target for target in prepared.targets if modules.state(target.key) != "present"]
+    present = {target.key for target in prepared.targets if folder.modules.state(target.key) == "present"}
+    missing = [target for target in prepared.targets if target.key not in present]
     display.begin(prepared, missing)
     if not missing:
         return
-    training = prepared.run.training
+    with open_build(folder, prepared, missing, display) as build:
+        if present:  # retraining: the sequence that lacks least serves again first
+            build.run(soonest(prepared, present))
+            tell_built(folder)
+        build.run(prepared.targets)
+    tell_built(folder)
+
+
+def soonest(prepared: Prepared, present: Collection[str]) -> list[Target]:
+    """The targets of the sequence with the fewest modules to train, of those that lack any."""
+    by_prefix = {target.groups: target for target in prepared.targets}
+    sequences = [
+        [by_prefix[order[:depth]] for depth in range(1, len(order) + 1)] for order in prepared.plan.sequences
+    ]
+    lacking = [(sum(target.key not in present for target in path), path) for path in sequences]
+    return min((entry for entry in lacking if entry[0]), key=lambda entry: entry[0])[1]
+
+
+def tell_built(folder: RunFolder) -> None:
+    """Whoever serves this run looks for new modules."""
+    with folder.ledger.writing() as writer:
+        writer.append("built", {"modules": len(folder.present())})
+
+
+@contextmanager
+def open_build(
+    folder: RunFolder, prepared: Prepared, missing: Sequence[Target], display: Display
+) -> Iterator[Build]:
+    """A build into the run's store that deletions can reach, with its engine and its trackers."""
+    training, modules = prepared.run.training, folder.modules
     trackers = open_trackers(prepared.run.engine.trackers, folder.path)
-    recorder = Recorder(trackers, {target.key: target for target in missing}, display)
+    gate = RunGate(folder)
+    recorder = Recorder(trackers, {target.key: target for target in missing}, display, gate)
     try:
         with open_engine(folder, prepared, recorder.updated) as engine:
-            build = Build(prepared.recipe, modules, engine, training.rounds, training.seed, recorder)
-            build.run(prepared.targets)
+            yield Build(prepared.recipe, modules, engine, training.rounds, training.seed, recorder, gate)
     except BackboneChanged:
         for key in recorder.done:
             modules.discard(key)
@@ -112,17 +161,37 @@ def _build(folder: RunFolder, prepared: Prepared, display: Display) -> None:
             tracker.close()
 
 
+class RunGate:
+    """What the run's ledger says of its groups."""
+
+    def __init__(self, folder: RunFolder) -> None:
+        self.folder = folder
+
+    def dead(self) -> frozenset[int]:
+        return self.folder.live().dead
+
+    @contextmanager
+    def publishing(self) -> Iterator[frozenset[int]]:
+        with self.folder.publishing() as live:
+            yield live.dead
+
+
 class Recorder:
     """Passes what happens on to the trackers and to the display."""
 
-    def __init__(self, trackers: Sequence[Tracker], targets: dict[str, Target], display: Display) -> None:
-        self.trackers, self.targets, self.display = trackers, targets, display
+    def __init__(
+        self, trackers: Sequence[Tracker], targets: dict[str, Target], display: Display, gate: Gate
+    ) -> None:
+        self.trackers, self.targets, self.display, self.gate = trackers, targets, display, gate
         self.done: list[str] = []
 
     def updated(self, task: Task, update: Update) -> None:
-        name = f"{_name(self.targets[task.key])}/{update.client}"
+        target = self.targets[task.key]
         numbers = {"loss": update.loss, "records": update.records, "seconds": round(update.seconds, 4)}
-        self._log("update", name, task.round, numbers, module=task.key, client=update.client)
+        with self.gate.publishing() as dead:  # a loss, too, is made of the data
+            if dead.isdisjoint(target.groups):
+                name = f"{_name(target)}/{update.client}"
+                self._log("update", name, task.round, numbers, module=task.key, client=update.client)
         self.display.trained(update.records)
 
     def round_done(self, target: Target, result: Result) -> None:

@@ -9,7 +9,18 @@ import click
 import typer
 
 import fedsgt
-from fedsgt.cli import config, evaluate, plan, runs, train
+from fedsgt.cli import (
+    audit,
+    certificate,
+    config,
+    evaluate,
+    plan,
+    predict,
+    retrain,
+    runs,
+    train,
+    unlearn,
+)
 from fedsgt.errors import InputError
 
 app = typer.Typer(
@@ -29,6 +40,12 @@ app.command("runs")(runs.runs)
 app.command("show")(runs.show)
 app.command("evaluate")(evaluate.evaluate)
 app.command("export")(runs.export)
+app.command("predict")(predict.predict)
+app.command("unlearn")(unlearn.unlearn)
+app.command("retrain")(retrain.retrain)
+app.command("rejoin")(retrain.rejoin)
+app.command("audit")(audit.audit)
+app.add_typer(certificate.app, name="certificate")
 
 
 def _version(wanted: bool) -> None:

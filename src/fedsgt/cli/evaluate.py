@@ -10,6 +10,7 @@ import typer
 from fedsgt.cli.options import AsJson, RunPath
 from fedsgt.cli.progress import progress
 from fedsgt.cli.train import ready_to_train
+from fedsgt.errors import InputError
 
 if TYPE_CHECKING:
     from fedsgt.build.evaluate import Evaluation
@@ -22,7 +23,7 @@ def evaluate(
     as_json: AsJson = False,
     plot: Annotated[Path | None, typer.Option(help="Also draw the curves (.svg, .png, .pdf).")] = None,
 ) -> None:
-    """Test every module of a run: accuracy by sequence and depth, and of AllSeq, MinSeq and LongSeq."""
+    """Test every live module of a run: accuracy by sequence and depth, and of each way of selecting."""
     evaluate_run(run, as_json, plot)
 
 
@@ -35,7 +36,9 @@ def evaluate_run(run: Path, as_json: bool = False, plot: Path | None = None) -> 
     if plot is not None:
         check_plot(plot)
     with progress("Evaluating") as done:
-        found = score_run(open_run(run), progress=done)
+        found = score_run(open_run(run), done)
+    if not found.strategies:
+        raise InputError(f"{run}: no module is live; train it first")
     if plot is not None:
         draw(plot, found)
     typer.echo(found.to_text().rstrip() if as_json else _table(found))
@@ -44,7 +47,7 @@ def evaluate_run(run: Path, as_json: bool = False, plot: Path | None = None) -> 
 
 
 def _table(found: Evaluation) -> str:
-    """Sequences down, modules across, then the strategies with their intervals."""
+    """Sequences down, live modules across, then the strategies with their intervals."""
     depths = max(map(len, found.sequences))
     lines = [f"accuracy on {found.records} test records, in percent, by modules of the sequence", ""]
     lines.append("sequence  " + "".join(f"{depth:>7}" for depth in range(1, depths + 1)))
@@ -57,4 +60,6 @@ def _table(found: Evaluation) -> str:
             f"{name:<8} {100 * cell.accuracy:6.1f}  "
             f"(95 % interval {100 * cell.low:.1f} to {100 * cell.high:.1f})"
         )
+    if found.agreement is not None:
+        lines.append(f"\nmerged gives AllSeq's label to {100 * found.agreement:.1f} % of them")
     return "\n".join(lines)

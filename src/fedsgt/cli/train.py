@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib.util
 import os
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -70,18 +72,39 @@ def train_run(run: Run, path: Path) -> None:
     from fedsgt.cli.train_display import make_display
 
     started = time.monotonic()
-    try:
-        with make_display() as display:
-            folder = build_run(run, path, display)
-    except KeyboardInterrupt:
-        typer.echo("fedsgt: stopped; the same command goes on after the last finished round", err=True)
-        raise typer.Exit(130) from None
-    trained = display.counts.modules if display.counts is not None else 0
+    _finish_deletions(path)
+    with stoppable(), make_display() as display:
+        folder = build_run(run, path, display)
+    trained = display.counts.done if display.counts is not None else 0
     total = len(folder.description.modules)
     typer.echo(
         f"{path}: {counted(total, 'module')} of {counted(len(folder.description.sequences), 'sequence')}; "
         f"{trained} trained now, in {time.monotonic() - started:.0f} s"
     )
+    dead = len(folder.live().dead_modules())
+    if dead:
+        typer.echo(
+            f"{counted(dead, 'module')} given up: deletions came in; fedsgt retrain {path} trains them"
+        )
+
+
+@contextmanager
+def stoppable() -> Iterator[None]:
+    """Ctrl-C loses nothing but the round under way."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        typer.echo("fedsgt: stopped; the same command goes on after the last finished round", err=True)
+        raise typer.Exit(130) from None
+
+
+def _finish_deletions(path: Path) -> None:
+    """What a stop left of a request is completed before anything is trained."""
+    from fedsgt.build.run import DESCRIPTION, open_run
+    from fedsgt.unlearning.unlearn import recover
+
+    if (path / DESCRIPTION).is_file():
+        recover(open_run(path))
 
 
 def ready_to_train() -> None:

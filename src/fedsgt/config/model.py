@@ -47,6 +47,11 @@ class Data(Section):
     )
     alpha: Annotated[float, Field(gt=0)] = Field(0.3, description="Dirichlet concentration; small is skewed")
     seed: Seed = Field(0, description="seed of the partition and of the slicing")
+    erase: Literal["rewrite", "tombstone"] = Field(
+        "rewrite",
+        description="deleted records are taken out of the owners' parquet file if it can be written, or, "
+        "as always for simulated clients, only left out by whoever reads them",
+    )
 
 
 class Grouping(Section):
@@ -156,6 +161,9 @@ class Unlearning(Section):
     ledger: str | None = Field(None, description="database URL of the ledger; a file in the run if not given")
     retrain: Literal["never", "when-exhausted", "below-modules", "below-accuracy", "now"] = Field(
         "never", description="when dead modules are trained again"
+    )
+    key: Text | None = Field(
+        None, description="file of the Ed25519 key that signs certificates; made in the run if not given"
     )
     threshold: Annotated[float, Field(ge=0)] | None = Field(
         None, description="number of modules, or accuracy, below which to retrain"

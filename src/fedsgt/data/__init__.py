@@ -1,7 +1,14 @@
 """From data sources to records to clients to slices to fingerprints (SPEC, definition 1)."""
 
 from fedsgt.data.client import Client
-from fedsgt.data.fingerprints import derive_salt, group_fingerprint, new_salt, slice_fingerprint
+from fedsgt.data.fingerprints import (
+    client_hash,
+    derive_salt,
+    group_fingerprint,
+    new_salt,
+    record_hash,
+    slice_fingerprint,
+)
 from fedsgt.data.holders import make_clients
 from fedsgt.data.partition import partition_dirichlet, partition_given, partition_iid
 from fedsgt.data.records import Record, content_digest
@@ -15,6 +22,7 @@ __all__ = [
     "Content",
     "Record",
     "Table",
+    "client_hash",
     "content_digest",
     "cut",
     "derive_salt",
@@ -25,6 +33,7 @@ __all__ = [
     "partition_dirichlet",
     "partition_given",
     "partition_iid",
+    "record_hash",
     "slice_fingerprint",
     "slice_of",
 ]

@@ -1,10 +1,10 @@
 """A data holder: its records, how they are sliced, and the fingerprints it shows to the server."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from fedsgt.data.fingerprints import check_salt, slice_fingerprint
+from fedsgt.data.fingerprints import check_salt, record_hash, slice_fingerprint
 from fedsgt.data.records import Record, sorted_records
 from fedsgt.data.slices import check_slicing, cut, slice_of
 from fedsgt.errors import InputError
@@ -45,6 +45,17 @@ class Client:
         """This client after deleting those records; all other records stay in their slices."""
         gone = self._known(ids)
         return replace(self, records=tuple(record for record in self.records if record.id not in gone))
+
+    def retained(self, slices: Collection[int], hashes: Collection[str]) -> "Client":
+        """This client without those slices and without the records of those salted hashes."""
+        gone = {record.id for index in slices for record in self._cut[index]}
+        if hashes:
+            gone |= {record.id for record in self.records if self.hash_of(record.id) in hashes}
+        return self.without(gone)
+
+    def hash_of(self, record_id: str) -> str:
+        """What others get to know of a record of this client when it is deleted."""
+        return record_hash(self.salt, self.name, record_id)
 
     def locate(self, ids: Iterable[str]) -> dict[int, list[str]]:
         """Which slices a deletion of those ids hits: slice number -> its ids, both in order."""

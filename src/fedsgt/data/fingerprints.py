@@ -46,6 +46,18 @@ def group_fingerprint(slice_fingerprints: Iterable[str]) -> str:
     return hashlib.sha256(frames("fedsgt.group.1", len(ordered), *ordered)).hexdigest()
 
 
+def record_hash(salt: bytes, client: str, record_id: str) -> str:
+    """What a ledger may know of a deleted record: its id under the client's secret salt."""
+    check_salt(salt)
+    return hmac.new(salt, frames("fedsgt.record.1", client, record_id), hashlib.sha256).hexdigest()
+
+
+def client_hash(salt: bytes, client: str) -> str:
+    """What a ledger may know of who asked."""
+    check_salt(salt)
+    return hmac.new(salt, frames("fedsgt.client.1", client), hashlib.sha256).hexdigest()
+
+
 def new_salt() -> bytes:
     """A fresh secret for one client; it must never leave that client."""
     return secrets.token_bytes(SALT_BYTES)

@@ -4,6 +4,8 @@ import hashlib
 from collections.abc import Sequence
 from typing import Literal
 
+import numpy as np
+
 from fedsgt.data.client import Client
 from fedsgt.data.encoding import frames
 from fedsgt.data.fingerprints import derive_salt
@@ -28,18 +30,20 @@ def make_clients(
     alpha: float,
     seed: int,
     slices: Sequence[int],
+    known: Sequence[str] | None = None,
 ) -> tuple[Client, ...]:
     """The table's records dealt to clients, in the order of the clients' names.
 
     They are called client-0 and on, or as their owners for `given`; `slices` has one number for each, in that
-    order. The order of the table's records does not matter.
+    order. The order of the table's records does not matter. The clients of a run that is there already are
+    `known`: of those some may have left, with all their records or all but a few.
     """
     if len(slices) != clients:
         raise InputError(f"grouping.slices has {len(slices)} values for {clients} clients; give one for each")
     records = table.records()
     order = sorted(range(len(table)), key=table.ids.__getitem__)
     if partition == "given":
-        shares = _given(table, order, clients)
+        shares = _given(table, order, clients) if known is None else _known(table, order, known)
     else:
         _check_total(len(table), clients, sum(slices))
         parts = (
@@ -48,7 +52,7 @@ def make_clients(
             else _dirichlet([table.labels[row] for row in order], alpha, seed, slices)
         )
         shares = list(zip(_client_names(clients), parts, strict=True))
-    for (name, part), wanted in zip(shares, slices, strict=True):
+    for (name, part), wanted in zip(shares, slices, strict=True) if known is None else ():
         _check_size(name, len(part), wanted, partition)
     return tuple(
         Client(
@@ -76,6 +80,15 @@ def _given(table: Table, order: Sequence[int], clients: int) -> list[tuple[str, 
             f"data.clients is {clients}, but the records have {len(shares)} owners; set it to that"
         )
     return shares
+
+
+def _known(table: Table, order: Sequence[int], known: Sequence[str]) -> list[tuple[str, Indices]]:
+    shares = dict(partition_given([table.owners[row] for row in order] if table.owners else []))
+    stranger = next((name for name in shares if name not in known), None)
+    if stranger is not None:
+        raise InputError(f"the records have an owner {stranger!r}, who is no client of this run")
+    nothing: Indices = np.array([], dtype=np.int64)
+    return [(name, shares.get(name, nothing)) for name in known]
 
 
 def _dirichlet(labels: Sequence[int], alpha: float, seed: int, slices: Sequence[int]) -> list[Indices]:

@@ -1,6 +1,8 @@
 """Parquet files: one, or a folder with one per part."""
 
-from collections.abc import Sequence
+import os
+import shutil
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,3 +27,34 @@ def read_parquet(path: Path, columns: Sequence[str]) -> Any:
 def parts_of(folder: Path) -> dict[str, Path]:
     """The parts in a folder by name: `train` for train.parquet."""
     return {path.stem: path for path in sorted(folder.glob(f"*{SUFFIX}")) if path.is_file()}
+
+
+def training_file(source: str) -> Path | None:
+    """The local parquet file that the source's training records are in, if there is one."""
+    path = Path(source).expanduser()
+    if path.is_dir():
+        return parts_of(path).get("train")
+    return path if path.is_file() else None
+
+
+def rewrite_parquet(path: Path, id_column: str, gone: Collection[str]) -> None:
+    """The file without the rows of these ids: a reader, also one after a crash, sees the old or the new."""
+    arrow, parquet = require("pyarrow"), require("pyarrow.parquet")
+    with parquet.ParquetFile(path) as file:
+        rows = file.read()
+    kept = [str(value) not in gone for value in rows.column(id_column).to_pylist()]
+    unfinished = path.with_name(f".{path.name}.erasing")
+    try:
+        parquet.write_table(rows.filter(arrow.array(kept)), unfinished)
+        with unfinished.open("rb+") as written:
+            os.fsync(written.fileno())
+        shutil.copymode(path, unfinished)
+        unfinished.replace(path)
+    except OSError as error:
+        unfinished.unlink(missing_ok=True)
+        raise InputError(f"{path}: deleted records cannot be taken out of it ({error.strerror})") from None
+    handle = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

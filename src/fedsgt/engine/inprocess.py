@@ -4,19 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsgt.engine.pool import Inline, Pool, Processes
+from fedsgt.engine.pool import Failure, Inline, Pool, Processes
 from fedsgt.engine.server import Server, client_seed
-from fedsgt.engine.task import Notify, Result, Task, Tensors, Update
+from fedsgt.engine.task import Notify, Result, RoundFailed, Task, Tensors, Update
 from fedsgt.engine.worker import Setup
 from fedsgt.errors import InputError
+from fedsgt.stack.merge import Mixture
 from fedsgt.stack.stack import Stack
 
 TEST_PART = 128  # records of a prediction job
+Share: TypeAlias = Callable[[float], None]
+"""Told which share of the work is done."""
+
+
+def _untold(share: float) -> None: ...
 
 
 @dataclass
@@ -54,33 +60,49 @@ class InProcess:
             slices, seed = task.slices[client], client_seed(task, client)
             self.pool.submit(self.jobs, "update", task.parents, opened.start, client, slices, seed)
 
-    def wait(self) -> Result:
-        while True:
-            number, update = self.pool.wait()
-            opened = self.rounds.pop(number)
-            opened.updates.append(update)
-            self.notify(opened.task, update)
-            if len(opened.updates) == opened.missing:
-                return self._end(opened)
+    def wait(self) -> Result | None:
+        number, update = self.pool.wait()
+        opened = self.rounds.pop(number, None)
+        if opened is None:  # a job of a round that was cancelled while it ran
+            return None
+        if isinstance(update, Failure):
+            self.cancel(opened.task.key)
+            raise RoundFailed(opened.task.key, update.error())
+        opened.updates.append(update)
+        self.notify(opened.task, update)
+        return self._end(opened) if len(opened.updates) == opened.missing else None
+
+    def cancel(self, key: str) -> None:
+        numbers = [number for number, opened in self.rounds.items() if opened.task.key == key]
+        for number in numbers:
+            del self.rounds[number]
+        self.pool.drop(numbers)
 
     def finish(self, state: Tensors) -> Tensors:
         return self.server.stack.finish(state)
 
-    def predict(
-        self, chains: Sequence[tuple[str, ...]], progress: Callable[[float], None] = lambda share: None
-    ) -> NDArray[np.float32]:
+    def predict(self, chains: Sequence[tuple[str, ...]], progress: Share = _untold) -> NDArray[np.float32]:
         """Class probabilities of all test records (second axis) under each chain of modules (first)."""
+        return np.concatenate(self._parts("predict", tuple(chains), progress), axis=1)
+
+    def predict_merged(self, mixture: Mixture, progress: Share = _untold) -> NDArray[np.float32]:
+        """Class probabilities of all test records under the average of several chains."""
+        return np.concatenate(self._parts("predict_merged", mixture, progress))
+
+    def _parts(self, method: str, model: Any, progress: Share) -> list[NDArray[np.float32]]:
         test = self.setup.test
         assert test is not None
-        starts = range(0, len(test.ids), TEST_PART)
-        for start in starts:
-            self.pool.submit(start, "predict", tuple(chains), start, start + TEST_PART)
-        parts: dict[int, NDArray[np.float32]] = {}
-        while len(parts) < len(starts):
-            start, part = self.pool.wait()
-            parts[start] = part
-            progress(len(parts) / len(starts))
-        return np.concatenate([parts[start] for start in starts], axis=1)
+        parts = list(test.parts(TEST_PART))
+        for number, part in enumerate(parts):
+            self.pool.submit(number, method, model, part)
+        found: dict[int, NDArray[np.float32]] = {}
+        while len(found) < len(parts):
+            number, answer = self.pool.wait()
+            if isinstance(answer, Failure):
+                raise answer.error()
+            found[number] = answer
+            progress(len(found) / len(parts))
+        return [found[number] for number in range(len(parts))]
 
     def close(self) -> None:
         self.pool.close()
@@ -100,7 +122,8 @@ class InProcess:
             return self.server.end(opened.task, opened.start, opened.updates)
         except InputError as error:
             task = opened.task
-            raise InputError(f"module {task.key[:12]}, round {task.round}, {error}") from None
+            named = InputError(f"module {task.key[:12]}, round {task.round}, {error}")
+            raise RoundFailed(task.key, named) from None
 
     def _records(self, client: str, slices: Sequence[int]) -> int:
         return sum(len(self.setup.slices[client][index].ids) for index in slices)

@@ -9,6 +9,7 @@ import sys
 import threading
 import traceback
 from collections import deque
+from collections.abc import Collection
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import TYPE_CHECKING, Any, Protocol
@@ -19,15 +20,19 @@ from fedsgt.stack import profile
 if TYPE_CHECKING:  # the worker's module imports torch, which a worker process must do under its profile
     from fedsgt.engine.worker import Setup, Worker
 
+CHECK = -1  # number of the last job
 KILL_WITH_PARENT = 1  # PR_SET_PDEATHSIG
 
 
 class Pool(Protocol):
-    """Jobs are a number, a method of Worker and its arguments; answers come in any order."""
+    """Jobs are a number, a method of Worker and its arguments; answers, or failures, come in any order."""
 
     def submit(self, number: int, method: str, *arguments: Any) -> None: ...
 
     def wait(self) -> tuple[int, Any]: ...
+
+    def drop(self, numbers: Collection[int]) -> None:
+        """Forget these jobs, but for those under way: their answers still come."""
 
     def close(self) -> None: ...
 
@@ -49,7 +54,13 @@ class Inline:
 
     def wait(self) -> tuple[int, Any]:
         number, method, arguments = self.queue.popleft()
-        return number, getattr(self.worker, method)(*arguments)
+        try:
+            return number, getattr(self.worker, method)(*arguments)
+        except Exception as error:
+            return number, Failure(error, here=True)
+
+    def drop(self, numbers: Collection[int]) -> None:
+        self.queue = deque(job for job in self.queue if job[0] not in numbers)
 
     def close(self) -> None:
         self.worker.check()
@@ -87,20 +98,23 @@ class Processes:
         number, answer = self._receive(connection)
         self.busy.remove(connection)
         self.idle.append(connection)
-        if isinstance(answer, Failure):
-            answer.throw()
         self._hand_out()
         return number, answer
+
+    def drop(self, numbers: Collection[int]) -> None:
+        self.queue = deque(job for job in self.queue if job[0] not in numbers)
 
     def close(self) -> None:
         """Every process that did a job checks its backbone before it goes."""
         try:
             for connection in self.used:
-                self._send(connection, (0, "check", ()))
+                self._send(connection, (CHECK, "check", ()))
             for connection in self.used:
-                _, answer = self._receive(connection)
+                number, answer = self._receive(connection)
+                while number != CHECK:  # a job that was dropped while it ran
+                    number, answer = self._receive(connection)
                 if isinstance(answer, Failure):
-                    answer.throw()
+                    raise answer.error()
         finally:
             self.stop()
 
@@ -140,14 +154,21 @@ class Processes:
 
 
 class Failure:
-    """What went wrong in a worker, in a form that can be sent."""
+    """What went wrong in a worker, in a form that can be sent, unless it happened in this process."""
 
-    def __init__(self, error: Exception) -> None:
-        self.known = error if isinstance(error, InputError) else None
+    def __init__(self, error: Exception, here: bool = False) -> None:
+        self.known = error if here or isinstance(error, InputError) else None
         self.text = "".join(traceback.format_exception(error))
 
-    def throw(self) -> None:
-        raise self.known or RuntimeError(f"in a worker process:\n{self.text}")
+    def error(self) -> Exception:
+        return self.known or RuntimeError(f"in a worker process:\n{self.text}")
+
+
+def _done(worker: Worker, method: str, arguments: tuple[Any, ...]) -> Any:
+    try:
+        return getattr(worker, method)(*arguments)
+    except Exception as error:
+        return Failure(error)
 
 
 def _start(process: BaseProcess) -> None:
@@ -174,16 +195,15 @@ def _serve(connection: Connection, setup: Setup) -> None:
             number, method, arguments = connection.recv()
         except (EOFError, OSError):
             return
-        try:
-            if worker is None:
-                worker = _worker(setup)
-            answer = getattr(worker, method)(*arguments)
-        except Exception as error:
-            answer = Failure(error)
-        connection.send((number, answer))
+        if worker is None or isinstance(worker, Failure):
+            worker = _worker(setup)
+        connection.send((number, worker if isinstance(worker, Failure) else _done(worker, method, arguments)))
 
 
-def _worker(setup: Setup) -> Worker:
+def _worker(setup: Setup) -> Worker | Failure:
     from fedsgt.engine.worker import Worker
 
-    return Worker(setup)
+    try:
+        return Worker(setup)
+    except Exception as error:
+        return Failure(error)

@@ -51,6 +51,14 @@ class Result:
     seconds: float = field(default=0.0, compare=False)
 
 
+class RoundFailed(Exception):
+    """A round that cannot be finished, and why; the engine has dropped it."""
+
+    def __init__(self, key: str, cause: Exception) -> None:
+        super().__init__(f"module {key[:12]}: {cause}")
+        self.key, self.cause = key, cause
+
+
 class Engine(Protocol):
     """Carries out tasks in any order and any parallelism; results depend on neither."""
 
@@ -60,8 +68,14 @@ class Engine(Protocol):
     def submit(self, task: Task) -> None:
         """Take on one round."""
 
-    def wait(self) -> Result:
-        """The next round that is finished; a refused update is named by client, module and round."""
+    def wait(self) -> Result | None:
+        """The next round that is finished, or none when only a client of one is.
+
+        `RoundFailed` if one cannot be; a refused update is named by client, module and round.
+        """
+
+    def cancel(self, key: str) -> None:
+        """Drop the round of this module that is under way, if there is one; nothing more comes of it."""
 
     def finish(self, state: Tensors) -> Tensors:
         """The module of a state after its last round."""

@@ -26,19 +26,19 @@ class JsonLines:
     """One object a line, appended; a line that a crash cut short does not swallow the next."""
 
     def __init__(self, path: Path) -> None:
-        torn = path.exists() and path.read_bytes()[-1:] not in (b"", b"\n")
-        self.file = path.open("a", encoding="utf-8")
-        if torn:
-            self.file.write("\n")
+        self.path = path
+        if path.exists() and path.read_bytes()[-1:] not in (b"", b"\n"):
+            with path.open("a", encoding="utf-8") as file:
+                file.write("\n")
 
     def log(self, event: str, name: str, step: int, numbers: Mapping[str, float], **about: Any) -> None:
         told = {key: value if math.isfinite(value) else None for key, value in numbers.items()}
         line = {"time": round(time.time(), 3), "event": event, "name": name, "step": step, **about, **told}
-        self.file.write(json.dumps(line) + "\n")
-        self.file.flush()
+        # Opened anew each time: a deletion may put another file, with fewer lines, in its place.
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
 
-    def close(self) -> None:
-        self.file.close()
+    def close(self) -> None: ...
 
 
 class TensorBoard:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -19,7 +19,8 @@ from fedsgt.engine.local import Examples, local_update
 from fedsgt.engine.task import ReadModule, Tensors, Update
 from fedsgt.stack import profile
 from fedsgt.stack.backbone import load_backbone
-from fedsgt.stack.inputs import Content, Inputs, Item, hidden_batch, make_inputs, to_device
+from fedsgt.stack.inputs import Batch, Content, Inputs, Item, hidden_batch, make_inputs, to_device
+from fedsgt.stack.merge import Mixture, merge
 from fedsgt.stack.stack import Stack
 
 MOST_BYTES = 1 << 29  # of prepared records held in memory
@@ -35,6 +36,12 @@ class SliceData:
     ids: tuple[str, ...] = field(repr=False)
     labels: tuple[int, ...] = field(repr=False)
     contents: tuple[Content, ...] = field(repr=False)
+
+    def parts(self, size: int) -> Iterator[SliceData]:
+        """So many records at a time, in order."""
+        for start in range(0, len(self.ids), size):
+            rows = slice(start, start + size)
+            yield SliceData("", self.ids[rows], self.labels[rows], self.contents[rows])
 
 
 @dataclass(frozen=True)
@@ -66,7 +73,7 @@ class Worker:
         self.cache = ActivationCache(setup.cache, json.dumps(recipe, sort_keys=True)) if setup.cache else None
         self.modules: OrderedDict[str, Tensors] = OrderedDict()
         self.prepared: OrderedDict[str, list[Item]] = OrderedDict()
-        self.loaded: tuple[str, ...] | None = None
+        self.loaded: tuple[str, ...] | Mixture | None = None
 
     def update(
         self, parents: tuple[str, ...], state: Tensors, client: str, slices: tuple[int, ...], seed: int
@@ -77,18 +84,30 @@ class Worker:
         return local_update(self.stack, state, examples, self.setup.run.training, seed, client)
 
     @torch.no_grad()
-    def predict(self, chains: Sequence[tuple[str, ...]], start: int, stop: int) -> NDArray[np.float32]:
-        """Class probabilities of the test records start..stop under each chain of modules."""
-        assert self.setup.test is not None
-        test = self.setup.test
-        part = SliceData("", test.ids[start:stop], test.labels[start:stop], test.contents[start:stop])
-        items = self._compute(part)
-        batch = to_device(self._batch(items), self.stack.device)
+    def predict(self, chains: Sequence[tuple[str, ...]], part: SliceData) -> NDArray[np.float32]:
+        """Class probabilities of these records (second axis) under each chain of modules (first)."""
+        batch = to_device(self._batch(self._compute(part)), self.stack.device)
         found = []
         for keys in chains:
             self._load(keys)
-            found.append(self.stack.logits(batch).softmax(dim=-1).cpu().numpy())
+            found.append(self._probabilities(batch))
         return np.stack(found)
+
+    @torch.no_grad()
+    def predict_merged(self, mixture: Mixture, part: SliceData) -> NDArray[np.float32]:
+        """Class probabilities of these records under the average of several chains, in one forward pass."""
+        if self.loaded != mixture:
+            self.loaded = None
+            self.stack.load(merge(self.setup.run.peft.kind, mixture, self._module))
+            self.loaded = mixture
+        return self._probabilities(to_device(self._batch(self._compute(part)), self.stack.device))
+
+    def keep(self, keys: Collection[str]) -> None:
+        """Drop all modules but these from memory, and what is folded of them."""
+        for key in [key for key in self.modules if key not in keys]:
+            del self.modules[key]
+        if self.loaded is None or not set(_keys(self.loaded)).issubset(keys):
+            self._load(())
 
     def check(self) -> None:
         """The backbone's bytes are what they were."""
@@ -101,6 +120,11 @@ class Worker:
         self.loaded = None
         self.stack.load([self._module(key) for key in parents])
         self.loaded = parents
+
+    def _probabilities(self, batch: Batch) -> NDArray[np.float32]:
+        """Under what is loaded."""
+        found: NDArray[np.float32] = self.stack.logits(batch).softmax(dim=-1).cpu().numpy()
+        return found
 
     def _module(self, key: str) -> Tensors:
         if key not in self.modules:
@@ -158,6 +182,11 @@ def _lower(stack: Stack, inputs: Inputs, raw: list[Item]) -> list[Item]:
         for index, hidden in zip(chosen, stack.lower(batch).cpu().numpy(), strict=True):
             found[index] = {"hidden": hidden[: lengths[index] or len(hidden)].copy()}
     return [found[index] for index in range(len(raw))]
+
+
+def _keys(loaded: tuple[str, ...] | Mixture) -> Iterator[str]:
+    for entry in loaded:
+        yield from (entry,) if isinstance(entry, str) else entry[1]
 
 
 def _size(items: list[Item]) -> int:

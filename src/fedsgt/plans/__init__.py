@@ -4,15 +4,18 @@ from fedsgt.plans.cyclic import rotations
 from fedsgt.plans.estimate import Estimate
 from fedsgt.plans.kinds import KINDS, make
 from fedsgt.plans.plan import Node, Plan, check_prior
-from fedsgt.plans.selection import STRATEGIES, select
+from fedsgt.plans.selection import STRATEGIES, Choice, choose, live_prefix, select
 
 __all__ = [
     "KINDS",
     "STRATEGIES",
+    "Choice",
     "Estimate",
     "Node",
     "Plan",
     "check_prior",
+    "choose",
+    "live_prefix",
     "make",
     "rotations",
     "select",

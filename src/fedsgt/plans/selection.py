@@ -11,15 +11,20 @@ Choice = tuple[int, Path, float]
 
 
 def select(strategy: str, sequences: Iterable[Sequence[int]], deleted: Collection[int]) -> list[Choice]:
+    """What `choose` takes of these sequences, each cut before its first deleted group."""
+    return choose(strategy, [live_prefix(path, deleted) for path in sequences])
+
+
+def choose(strategy: str, prefixes: Iterable[Path]) -> list[Choice]:
     """(index, live prefix, weight) of the sequences that serve, weights summing to 1; none when exhausted.
 
-    `all` (AllSeq) takes every sequence with a live module, `min` (MinSeq) those whose live groups are not
-    contained in another's, both weighted by the number of live modules; `long` (LongSeq) takes the longest.
+    `prefixes` has the live part of each sequence, which may be empty. `all` (AllSeq) takes every sequence
+    with a live module, `min` (MinSeq) those whose live groups are not contained in another's, both weighted
+    by the number of live modules; `long` (LongSeq) takes the longest.
     """
     if strategy not in STRATEGIES:
         raise InputError(f"strategy: {strategy!r} is unknown; one of {', '.join(STRATEGIES)}")
-    alive = _distinct((index, live_prefix(path, deleted)) for index, path in enumerate(sequences))
-    chosen = STRATEGIES[strategy](alive)
+    chosen = STRATEGIES[strategy](_distinct(enumerate(prefixes)))
     total = sum(len(prefix) for _, prefix in chosen)
     return [(index, prefix, len(prefix) / total) for index, prefix in chosen]
 

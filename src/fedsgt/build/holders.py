@@ -1,0 +1,94 @@
+"""The records of a run and who holds them, without those that were deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from fedsgt.build.description import Description
+from fedsgt.build.liveness import Erased
+from fedsgt.config import Run
+from fedsgt.data import Client, Columns, Table, derive_salt, load_table, make_clients
+
+
+@dataclass(frozen=True)
+class Holdings:
+    """Clients, in the order of their numbers, and where their records' content is."""
+
+    clients: tuple[Client, ...] = field(repr=False)
+    tables: Mapping[str, Table] = field(repr=False)
+    """By name of the client; several may share one."""
+    labels: int
+    label_names: tuple[str, ...] | None
+
+    def without(self, erased: Mapping[int, Erased]) -> Holdings:
+        """What is left of the clients, and nothing else in the tables."""
+        clients = [
+            client.retained(gone.slices, gone.records) if (gone := erased.get(number)) else client
+            for number, client in enumerate(self.clients)
+        ]
+        tables = {client.name: _only(self.tables[client.name], client) for client in clients}
+        return Holdings(tuple(clients), tables, self.labels, self.label_names)
+
+
+def load_holdings(
+    run: Run, known: Description | None = None, erased: Mapping[int, Erased] | None = None
+) -> Holdings:
+    """The clients of a new run, or those of a known one without what was deleted from them."""
+    data, slices = run.data, run.slices_per_client()
+    table = load_table(data.source, columns_of(run), labels=data.labels, limit=data.limit)
+    came_back = [entry for entry in known.clients if entry.source is not None] if known else []
+    clients = make_clients(
+        table,
+        partition=data.partition,
+        clients=data.clients,
+        alpha=data.alpha,
+        seed=data.seed,
+        slices=slices,
+        known=[entry.name for entry in known.clients[: data.clients]] if known else None,
+    )
+    tables = {client.name: table for client in clients}
+    for entry in came_back:
+        tables[entry.name] = load_table(str(entry.source), own_columns(run), labels=table.label_count)
+        clients = (*clients, enrolled(run, entry.name, len(entry.slices), tables[entry.name]))
+    held = Holdings(clients, tables, table.label_count, table.label_names)
+    return held.without(erased or {})
+
+
+def enrolled(run: Run, name: str, slices: int, table: Table) -> Client:
+    """A client whose records are a source of their own."""
+    seed = run.data.seed
+    return Client(name, table.records(), slices, f"{seed}/{name}", derive_salt(seed, name))
+
+
+def load_test(run: Run, labels: int | None = None) -> Table:
+    """The test records, which no client holds."""
+    data = run.data
+    return load_table(
+        data.source,
+        columns_of(run),
+        split="test",
+        test=data.test,
+        labels=labels if labels is not None else data.labels,
+        limit=data.test_limit,
+    )
+
+
+def columns_of(run: Run) -> Columns:
+    """The columns that the run reads of its source."""
+    owner = run.data.client_column if run.data.partition == "given" else None
+    return Columns(input_columns(run), run.data.id_column, run.data.label_column, owner)
+
+
+def input_columns(run: Run) -> tuple[str, ...]:
+    default = ["image"] if run.model.task == "image" else ["sentence"]
+    return tuple(run.data.input_columns or default)
+
+
+def own_columns(run: Run) -> Columns:
+    """Those of a source that belongs to one client."""
+    return Columns(input_columns(run), run.data.id_column, run.data.label_column)
+
+
+def _only(table: Table, client: Client) -> Table:
+    return table.take(table.index_of(record.id for record in client.records))

@@ -1,0 +1,51 @@
+"""The ledger's table and the triggers that make the database itself refuse to change what is in it."""
+
+from __future__ import annotations
+
+from sqlalchemy import BigInteger, Column, Connection, MetaData, Table, Text, UniqueConstraint, inspect
+
+ENTRIES = Table(
+    "fedsgt_ledger",
+    MetaData(),
+    Column("run", Text, primary_key=True),
+    Column("position", BigInteger, primary_key=True, autoincrement=False),
+    Column("kind", Text, nullable=False),
+    Column("time", Text, nullable=False),
+    Column("body", Text, nullable=False),
+    Column("previous", Text, nullable=False),
+    Column("key", Text),
+    Column("hash", Text, nullable=False),
+    UniqueConstraint("run", "key"),
+)
+# In SQLite a REPLACE removes rows without asking the trigger on DELETE; the one on INSERT stops it.
+_TRIGGERS = {
+    "sqlite": (
+        "CREATE TRIGGER fedsgt_ledger_update BEFORE UPDATE ON fedsgt_ledger"
+        " BEGIN SELECT RAISE(ABORT, 'the ledger is append-only: UPDATE refused'); END",
+        "CREATE TRIGGER fedsgt_ledger_delete BEFORE DELETE ON fedsgt_ledger"
+        " BEGIN SELECT RAISE(ABORT, 'the ledger is append-only: DELETE refused'); END",
+        "CREATE TRIGGER fedsgt_ledger_insert BEFORE INSERT ON fedsgt_ledger WHEN EXISTS"
+        " (SELECT 1 FROM fedsgt_ledger WHERE run = NEW.run AND (position >= NEW.position OR key = NEW.key))"
+        " BEGIN SELECT RAISE(ABORT, 'the ledger is append-only: this position or key is taken'); END",
+    ),
+    "postgresql": (
+        "CREATE OR REPLACE FUNCTION fedsgt_ledger_refuse() RETURNS trigger LANGUAGE plpgsql AS"
+        " $$ BEGIN RAISE EXCEPTION USING MESSAGE = 'the ledger is append-only: ' || TG_OP || ' refused';"
+        " END $$",
+        "CREATE TRIGGER fedsgt_ledger_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON fedsgt_ledger"
+        " FOR EACH STATEMENT EXECUTE FUNCTION fedsgt_ledger_refuse()",
+    ),
+}
+
+
+def has_table(connection: Connection) -> bool:
+    """Whether a ledger of any run was ever made here."""
+    return inspect(connection).has_table(ENTRIES.name)
+
+
+def make_table(connection: Connection) -> None:
+    """The table and its triggers, if they are not there yet."""
+    if not has_table(connection):
+        ENTRIES.create(connection)
+        for statement in _TRIGGERS[connection.dialect.name]:
+            connection.exec_driver_sql(statement)

@@ -1,0 +1,1 @@
+"""Deletion requests and what follows: invalidation, destruction, selection, certificates, verification."""

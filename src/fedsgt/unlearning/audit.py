@@ -1,0 +1,192 @@
+"""Every file of a run and what it depends on; any byte that depends on deleted data is a problem."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+
+from fedsgt.build.liveness import Live
+from fedsgt.build.run import CONFIG, DESCRIPTION, EXPORTS, LEDGER, LOCK, STORE_LOCK, RunFolder
+from fedsgt.errors import InputError
+from fedsgt.store import Folder
+from fedsgt.unlearning.certificate import read_certificate
+from fedsgt.unlearning.certify import CERTIFICATES, PUBLIC_KEY, SIGNING_KEY
+from fedsgt.unlearning.destroy import hit_slices
+from fedsgt.unlearning.erase import rows_to_erase
+from fedsgt.unlearning.notes import FIGURES, METRICS, TRACKED, exports_of, metrics_lines
+from fedsgt.unlearning.signing import PublicKey
+from fedsgt.unlearning.unlearn import unfinished
+
+PLAIN = {
+    CONFIG: "the configuration",
+    DESCRIPTION: "salted fingerprints and numbers of records",
+    LOCK: "nothing",
+    STORE_LOCK: "nothing",
+    SIGNING_KEY: "nothing",
+    PUBLIC_KEY: "nothing",
+    LEDGER: "salted hashes of what was deleted",
+    f"{LEDGER}-wal": "salted hashes of what was deleted",
+    f"{LEDGER}-shm": "salted hashes of what was deleted",
+}
+UNFINISHED = re.compile(r"\.[0-9a-f]{16}\..+")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One file or object, what it depends on, and what is wrong with it, if anything is."""
+
+    name: str
+    depends_on: str
+    problem: str | None = None
+
+
+def audit(folder: RunFolder) -> list[Finding]:
+    """All files of the run's folder and all objects of its store; nothing is changed."""
+    with folder.publishing() as live:
+        auditor = Auditor(folder, live)
+        found = [auditor.look_at(name) for name in _names(folder)]
+        return [*found, *_requests(folder), *_sources(folder, live)]
+
+
+class Auditor:
+    """Knows what is live, and so what each file may depend on."""
+
+    def __init__(self, folder: RunFolder, live: Live) -> None:
+        self.folder, self.live = folder, live
+        self.wanted = {entry.key: entry for entry in live.description.modules}
+        self.alive = {entry.key for entry in live.modules()}
+        marks = (mark for client in live.description.clients for mark in client.slices)
+        self.slices = set(marks) - set(hit_slices(live))
+        self.exports = {path.name: keys for path, keys in exports_of(folder)}
+        self.kinds: dict[str, Callable[[str], Finding]] = {
+            "modules": self._module,
+            "rounds": self._module,
+            "cache": self._activations,
+            EXPORTS: self._export,
+            CERTIFICATES: self._certificate,
+            METRICS: self._metrics,
+            **dict.fromkeys(FIGURES, self._figures),
+            **dict.fromkeys(TRACKED, self._tracked),
+        }
+
+    def look_at(self, name: str) -> Finding:
+        if UNFINISHED.fullmatch(name.rpartition("/")[2]):
+            return Finding(name, "unknown", "left by a killed writer; fedsgt train clears it away")
+        if name in PLAIN:
+            return Finding(name, PLAIN[name])
+        top = name.partition("/")[0]
+        if top in self.kinds:
+            return self.kinds[top](name)
+        return Finding(name, "unknown", "not a file of a run; move it away, as nobody destroys it")
+
+    def _module(self, name: str) -> Finding:
+        key = name.split("/")[1].removesuffix(".safetensors")
+        entry = self.wanted.get(key)
+        if entry is None:
+            return Finding(name, "unknown", "no module of this run")
+        groups = f"groups {', '.join(map(str, entry.groups))}"
+        return Finding(name, groups, self._dead(entry.groups) or self._unlike(name, key))
+
+    def _dead(self, groups: list[int]) -> str | None:
+        for request in self.live.requests:
+            if request.position > self.live.description.as_of:
+                hit = set(groups) & set(request.body["groups"])
+                if hit:
+                    return f"group {min(hit)} was hit by the request at {request.position}"
+        return None
+
+    def _unlike(self, name: str, key: str) -> str | None:
+        """A manifest must say what the description says."""
+        if not name.endswith("manifest.json"):
+            return None
+        try:
+            found = self.folder.modules.manifest(key)
+        except InputError as error:
+            return str(error)
+        same = found.prefix == self.wanted[key].prefix
+        return None if same else "made of other data than the run's description says"
+
+    def _activations(self, name: str) -> Finding:
+        mark = name.split("/")[1]
+        place = self.folder.path / name
+        if name.count("/") == 1 and not place.stat().st_size:
+            return Finding(name, "nothing", None)
+        known = mark in self.slices
+        return Finding(name, f"slice {mark[:12]}", None if known else "of a slice that changed or is gone")
+
+    def _export(self, name: str) -> Finding:
+        keys = self.exports.get(name.split("/")[1], frozenset())
+        dead = keys - self.alive
+        problem = f"made of {len(dead)} modules that are not live" if dead else None
+        return Finding(name, f"{len(keys)} modules", problem)
+
+    def _certificate(self, name: str) -> Finding:
+        """Signed by the run's key, and what it says of the ledger is what the ledger says."""
+        try:
+            public = PublicKey.read(self.folder.path / PUBLIC_KEY)
+            found = read_certificate(self.folder.path / name, public)
+            by_position = {entry.position: entry.hash for entry in self.folder.ledger.entries()}
+            for entry in (found.request, found.completion):
+                if by_position.get(entry.position) != entry.ledger_hash:
+                    raise InputError(f"the ledger has another entry at position {entry.position}")
+        except InputError as error:
+            return Finding(name, "salted hashes", str(error))
+        return Finding(name, "salted hashes, and hashes of what was destroyed")
+
+    def _metrics(self, name: str) -> Finding:
+        keys = [key for _, key in metrics_lines(self.folder)]
+        bad = sum(key not in self.alive for key in keys)
+        return Finding(name, f"{len(set(keys))} modules", f"{bad} lines of modules not live" if bad else None)
+
+    def _figures(self, name: str) -> Finding:
+        text = (self.folder.path / name).read_text(encoding="utf-8", errors="replace")
+        position = _position(text)
+        problem = None
+        if position is None or position < self.live.last_request:
+            problem = f"older than the request at {self.live.last_request}"
+        return Finding(name, "the modules that were live when it was made", problem)
+
+    def _tracked(self, name: str) -> Finding:
+        changed = (self.folder.path / name).stat().st_mtime
+        last = self.live.requests[-1].time if self.live.requests else None
+        old = last is not None and changed < datetime.fromisoformat(last).timestamp()
+        problem = f"older than the request at {self.live.last_request}" if old else None
+        return Finding(name, "modules trained since the last request", problem)
+
+
+def _names(folder: RunFolder) -> Iterator[str]:
+    here = sorted(path for path in folder.path.rglob("*") if path.is_file())
+    yield from (path.relative_to(folder.path).as_posix() for path in here)
+    if not isinstance(folder.modules.objects, Folder):
+        yield from folder.modules.objects.names()
+
+
+def _requests(folder: RunFolder) -> list[Finding]:
+    return [
+        Finding(
+            f"request at {entry.position}", "the ledger", "not completed; any fedsgt command completes it"
+        )
+        for entry in unfinished(folder)
+    ]
+
+
+def _sources(folder: RunFolder, live: Live) -> list[Finding]:
+    return [
+        Finding(artefact.name, "the clients' records", "still holds deleted records")
+        for artefact in rows_to_erase(folder, live)
+    ]
+
+
+def _position(text: str) -> int | None:
+    """Of the ledger, at which a page or an evaluation was made."""
+    marked = re.search(r'<meta name="fedsgt-ledger" content="(\d+)"', text)
+    if marked:
+        return int(marked[1])
+    try:
+        found = json.loads(text)["position"]
+    except (ValueError, KeyError, TypeError):
+        return None
+    return found if isinstance(found, int) else None

@@ -1,0 +1,115 @@
+"""A client comes back: new slices in new groups, on top of what is live, of which nothing is retrained."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from fedsgt.build.description import ClientEntry, Description
+from fedsgt.build.holders import enrolled, own_columns
+from fedsgt.build.prepare import Prepared, prepare
+from fedsgt.build.run import RunFolder
+from fedsgt.build.targets import Target
+from fedsgt.build.train import Display, bring_up_to_date, open_build, tell_built
+from fedsgt.data import load_table
+from fedsgt.errors import InputError
+from fedsgt.unlearning.request import AGAIN, enrolments
+
+Orders = list[list[int]]
+
+
+@dataclass(frozen=True)
+class Joined:
+    """What came of it."""
+
+    name: str
+    records: int
+    groups: list[int]
+    trained: int
+    """Modules; those that were live are as they were."""
+
+
+def rejoin(
+    folder: RunFolder, client: str, source: Path, slices: int, groups: int, display: Display
+) -> Joined:
+    """Take the client in with these records, and train what puts them on top of each live prefix."""
+    with folder.locked():
+        bring_up_to_date(folder)
+        while True:
+            live = folder.live()
+            known, first = live.description, live.description.groups
+            entry = _entry(folder, known, client, source, slices)
+            wider = _widened(known, entry, groups, live.prefixes(folder.present()))
+            prepared = prepare(folder.config, wider, live.erased())
+            _check(prepared, entry.name)
+            fresh = Description.of(prepared, wider, known.as_of)
+            with folder.publishing() as now:
+                if now.last_request == live.last_request:
+                    folder.describe_anew(fresh)
+                    break
+        added = list(range(first, first + groups))
+        return Joined(entry.name, sum(entry.records), added, _train(folder, prepared, added, display))
+
+
+def _entry(folder: RunFolder, known: Description, client: str, source: Path, slices: int) -> ClientEntry:
+    """The client under a name of its own for this time, so that nothing of it is mixed up with before."""
+    times = enrolments(known, client)
+    base = known.clients[times[0]].name.partition(AGAIN)[0]
+    name = f"{base}{AGAIN}{len(enrolments(known, base)) + 1}"
+    place = str(source.resolve())
+    table = load_table(place, own_columns(folder.config), labels=known.labels)
+    if len(table) < slices:
+        raise InputError(f"{source}: {len(table)} records for {slices} slices; lower --slices")
+    made = enrolled(folder.config, name, slices, table)
+    return ClientEntry(
+        name=name, slices=list(made.fingerprints()), records=list(made.slice_sizes()), source=place
+    )
+
+
+def _widened(
+    known: Description, entry: ClientEntry, groups: int, prefixes: Sequence[tuple[int, ...]]
+) -> Description:
+    """The new groups right after each live prefix, and as roots of their own.
+
+    What stood after a live prefix is dead and would be trained anew in any case, so no work is lost.
+    """
+    if groups > len(entry.slices):
+        raise InputError(f"groups: {groups} for {len(entry.slices)} slices; at most one for each slice")
+    first = known.groups
+    turns = [[first + (turn + index) % groups for index in range(groups)] for turn in range(groups)]
+    orders: Orders = []
+    for number, (order, prefix) in enumerate(zip(known.sequences, prefixes, strict=True)):
+        orders.append([*prefix, *turns[number % groups], *order[len(prefix) :]])
+    sequences = list(dict.fromkeys(tuple(order) for order in (*orders, *turns)))
+    return known.model_copy(
+        update={
+            "clients": [*known.clients, entry],
+            "group_of": [*known.group_of, *(first + index % groups for index in range(len(entry.slices)))],
+            "sequences": [list(order) for order in sequences],
+        }
+    )
+
+
+def _check(prepared: Prepared, name: str) -> None:
+    """Every new record can be learnt from, before anything is written."""
+    table = prepared.held.tables[name]
+    for record, content in zip(table.ids, table.contents, strict=True):
+        prepared.inputs.item(record, content)
+
+
+def _train(folder: RunFolder, prepared: Prepared, added: Sequence[int], display: Display) -> int:
+    """The modules of the new groups that stand on live ones or on one another."""
+    wanted: list[Target] = [
+        target for target in prepared.targets if target.groups[-1] in added and _stands(folder, target, added)
+    ]
+    display.begin(prepared, wanted)
+    with open_build(folder, prepared, wanted, display) as build:
+        trained = build.run(wanted)
+    tell_built(folder)
+    return len(trained)
+
+
+def _stands(folder: RunFolder, target: Target, added: Sequence[int]) -> bool:
+    below = zip(target.parents, target.groups[:-1], strict=True)
+    return all(group in added or folder.modules.state(key) == "present" for key, group in below)

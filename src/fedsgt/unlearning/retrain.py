@@ -1,0 +1,38 @@
+"""When dead modules are to be trained again (the paper's Discussion)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from fedsgt.build.liveness import Live
+from fedsgt.build.run import RunFolder
+
+
+def due(folder: RunFolder, live: Live, accuracy: Callable[[], float]) -> str | None:
+    """Why the run's policy asks for retraining now; none if it does not.
+
+    `accuracy` of what is served is asked for only by the policy that needs it.
+    """
+    settings = folder.config.unlearning
+    missing = len(live.description.modules) - len(served_keys(folder, live))
+    if not missing or settings.retrain == "never":
+        return None
+    served = served_keys(folder, live)
+    if settings.retrain == "now":
+        return f"{missing} modules are dead or missing"
+    if not served:
+        return "no module is live"
+    if settings.retrain == "when-exhausted":
+        return None
+    threshold = settings.threshold
+    assert threshold is not None  # the configuration checks it
+    if settings.retrain == "below-modules":
+        return f"{len(served)} modules are live, below {threshold:g}" if len(served) < threshold else None
+    found = accuracy()
+    return f"the accuracy is {found:.3f}, below {threshold:g}" if found < threshold else None
+
+
+def served_keys(folder: RunFolder, live: Live) -> set[str]:
+    """Keys of the modules in the live part of any sequence."""
+    chain = live.description.chain
+    return {key for prefix in live.prefixes(folder.present()) for key in chain(prefix)}

@@ -1,0 +1,149 @@
+"""A deletion, from the request to its certificate.
+
+The request is in the ledger before it is answered: from then on nobody serves or trains what it hit. Then its
+bytes are destroyed, which the ledger notes twice: what is condemned, before; that it is destroyed, after. A
+stop at any moment leaves the request unknown, or such that `recover` finishes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from fedsgt.build.liveness import CONDEMNED, DESTROYED, REQUEST, Live, modules_in
+from fedsgt.build.run import RunFolder
+from fedsgt.errors import InputError
+from fedsgt.store.ledger import Entry
+from fedsgt.unlearning.certify import certificate_path, certify
+from fedsgt.unlearning.destroy import destroy, doomed
+from fedsgt.unlearning.erase import erase_rows, rows_to_erase
+from fedsgt.unlearning.request import Deletion, content_hash, groups_hit, locate
+
+Progress = Callable[[float], None]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a request did."""
+
+    position: int
+    time: str
+    records: int
+    groups: list[int]
+    """Groups that were hit."""
+    modules_died: int
+    repeated: bool
+    """Whether this is the answer of an earlier request with the same key."""
+    certificate: Path | None = None
+
+    @classmethod
+    def of(cls, entry: Entry, repeated: bool = False) -> Answer:
+        count = sum(part["count"] for part in entry.body["parts"])
+        body = entry.body
+        return cls(entry.position, entry.time, count, body["groups"], body["modules_died"], repeated)
+
+
+def unlearn(
+    folder: RunFolder,
+    deletions: Sequence[Deletion],
+    key: str | None = None,
+    progress: Progress = lambda share: None,
+) -> Answer:
+    """The request accepted, its bytes destroyed, its certificate written."""
+    answer = accept(folder, deletions, key)
+    recover(folder, progress)
+    return replace(answer, certificate=certificate_path(folder, answer.position))
+
+
+def accept(folder: RunFolder, deletions: Sequence[Deletion], key: str | None = None) -> Answer:
+    """Put the request into the ledger; once this returns, it is on disk and in force everywhere."""
+    if key is not None and not key.strip():
+        raise InputError("the idempotency key is empty; give a text that names this request")
+    content = content_hash(folder, deletions)
+    while True:
+        if key is not None and (known := folder.ledger.find(key)) is not None:
+            return _first_answer(known, content, key)
+        live = folder.live()
+        body = _body(folder, live, deletions) | {"content": content if key is not None else None}
+        with folder.ledger.writing() as writer:
+            newer = writer.entries(after=live.position)
+            if not any(entry.kind == REQUEST for entry in newer):  # else what was located may be out of date
+                return Answer.of(writer.append(REQUEST, body, key))
+
+
+def preview(folder: RunFolder, deletions: Sequence[Deletion]) -> tuple[Live, Live, dict[str, Any]]:
+    """What is live now, what would be after this request, what its entry would say; nothing is changed."""
+    live = folder.live()
+    body = _body(folder, live, deletions)
+    entry = Entry(live.position + 1, REQUEST, "", body, "", "")
+    return live, replace(live, position=entry.position, requests=(*live.requests, entry)), body
+
+
+def recover(folder: RunFolder, progress: Progress = lambda share: None) -> list[int]:
+    """Finish every request that was accepted and not completed; the positions of those that were."""
+    pending = unfinished(folder)
+    if not pending:
+        return []
+    with folder.publishing() as live:
+        for request in unfinished(folder):
+            _complete(folder, live, request, progress)
+    return [request.position for request in pending]
+
+
+def unfinished(folder: RunFolder) -> list[Entry]:
+    """Requests whose bytes may still be there, or whose certificate is missing."""
+    live = folder.live()
+    return [
+        entry
+        for entry in live.requests
+        if entry.position not in live.finished or not certificate_path(folder, entry.position).exists()
+    ]
+
+
+def _body(folder: RunFolder, live: Live, deletions: Sequence[Deletion]) -> dict[str, Any]:
+    parts = locate(folder, live, deletions)
+    groups = groups_hit(live.description, parts)
+    newly = [group for group in groups if group not in live.dead]
+    died = [entry for entry in modules_in(live.description, newly) if live.dead.isdisjoint(entry.groups)]
+    return {"parts": [part.to_json() for part in parts], "groups": groups, "modules_died": len(died)}
+
+
+def _first_answer(known: Entry, content: str, key: str) -> Answer:
+    if known.body.get("content") != content:
+        raise InputError(
+            f"the key {key!r} came with another request before, at position {known.position}; "
+            "a new request needs a key of its own"
+        )
+    return Answer.of(known, repeated=True)
+
+
+def _complete(folder: RunFolder, live: Live, request: Entry, progress: Progress) -> None:
+    """Condemn, destroy, certify; each step does nothing if it was done before."""
+    then = replace(
+        live,
+        position=request.position,
+        requests=tuple(entry for entry in live.requests if entry.position <= request.position),
+    )
+    condemned = _entry_of(folder, CONDEMNED, request)
+    if condemned is None:
+        artefacts = [asdict(artefact) for artefact in (*doomed(folder, then), *rows_to_erase(folder, then))]
+        condemned = _append(folder, CONDEMNED, {"request": request.position, "artefacts": artefacts})
+    destroy(folder, then, progress)
+    erase_rows(folder, then)
+    destroyed = _entry_of(folder, DESTROYED, request)
+    if destroyed is None:
+        destroyed = _append(folder, DESTROYED, {"request": request.position})
+    certify(folder, folder.live(), request, condemned, destroyed)
+
+
+def _entry_of(folder: RunFolder, kind: str, request: Entry) -> Entry | None:
+    entries = folder.ledger.entries(after=request.position)
+    matching = (entry for entry in entries if entry.kind == kind)
+    return next((entry for entry in matching if entry.body["request"] == request.position), None)
+
+
+def _append(folder: RunFolder, kind: str, body: dict[str, Any]) -> Entry:
+    with folder.ledger.writing() as writer:
+        return writer.append(kind, body)

@@ -1,0 +1,40 @@
+"""Trained runs to delete from: trained once, copied for each test."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from tiny_world import World, trained
+
+from fedsgt.build.run import RunFolder, open_run
+from fedsgt.unlearning.audit import Finding, audit
+
+
+def copied(source: Path, target: Path) -> RunFolder:
+    """A run of its own, as if it had been trained there."""
+    shutil.copytree(source, target)
+    return open_run(target)
+
+
+def trained_run(world: World, path: Path, overrides: Sequence[str] = ()) -> Path:
+    trained(path, world.config(*overrides))
+    return path
+
+
+def problems(folder: RunFolder) -> list[Finding]:
+    return [finding for finding in audit(folder) if finding.problem is not None]
+
+
+def prefixes(folder: RunFolder) -> list[tuple[int, ...]]:
+    return folder.live().prefixes(folder.present())
+
+
+def bytes_of(path: Path) -> dict[str, bytes]:
+    """All files of a run but the locks and the database's own."""
+    return {
+        file.relative_to(path).as_posix(): file.read_bytes()
+        for file in sorted(path.rglob("*"))
+        if file.is_file() and "lock" not in file.name and not file.name.startswith("ledger.sqlite")
+    }

@@ -1,0 +1,249 @@
+"""Deletions of records, slices and clients: what dies, what stays, what is answered, what is refused."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from tiny_world import Quiet, World, trained
+from unlearning import bytes_of, copied, prefixes, problems, trained_run
+
+from fedsgt.build.export import export_sequence
+from fedsgt.build.run import RunFolder
+from fedsgt.build.train import train
+from fedsgt.errors import InputError
+from fedsgt.unlearning.certificate import read_certificate
+from fedsgt.unlearning.request import Deletion
+from fedsgt.unlearning.signing import PublicKey
+from fedsgt.unlearning.unlearn import accept, preview, recover, unfinished, unlearn
+
+# Modules in the top layer only, so that there are kept activations to destroy.
+SETTINGS = ("peft.layers=1", "engine.trackers=[]")
+
+
+@pytest.fixture(scope="module")
+def source(images: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return trained_run(images, tmp_path_factory.mktemp("source") / "run", SETTINGS)
+
+
+@pytest.fixture
+def folder(source: Path, tmp_path: Path) -> RunFolder:
+    return copied(source, tmp_path / "run")
+
+
+def record_in(images: World, folder: RunFolder, group: int, client: str | None = None) -> tuple[str, str]:
+    """A client and an id of it in this group."""
+    from fedsgt.build.prepare import prepare
+
+    row = images.inside(prepare(folder.config, folder.description), group, client)[0]
+    return row.client, row.id
+
+
+def test_one_record_kills_the_modules_of_its_group_and_no_other(images: World, folder: RunFolder) -> None:
+    client, record = record_in(images, folder, 1)
+    before = {key: folder.modules.manifest(key).sha256 for key in folder.present()}
+    answer = unlearn(folder, [Deletion(client, records=(record,))])
+    assert (answer.records, answer.groups, answer.repeated) == (1, [1], False)
+    left = {entry.key for entry in folder.description.modules if 1 not in entry.groups}
+    assert folder.present() == left
+    assert answer.modules_died == len(before) - len(left)
+    assert {key: folder.modules.manifest(key).sha256 for key in left} == {key: before[key] for key in left}
+    assert prefixes(folder) == [(0,), (2, 0), ()]
+    assert problems(folder) == []
+
+
+def test_a_whole_slice_and_a_whole_client(folder: RunFolder) -> None:
+    description = folder.description
+    answer = unlearn(folder, [Deletion("c3", slices=(1,))])
+    assert answer.groups == [description.groups_of[3][1]]
+    assert answer.records == description.clients[3].records[1]
+    whole = unlearn(folder, [Deletion("c1")])
+    assert whole.groups == sorted(set(description.groups_of[1]))
+    assert whole.records == sum(description.clients[1].records)
+    assert problems(folder) == []
+
+
+def test_a_batch_is_one_request(images: World, folder: RunFolder) -> None:
+    client, record = record_in(images, folder, 2)
+    answer = unlearn(folder, [Deletion(client, records=(record,)), Deletion("c2", slices=(0,))])
+    assert len(folder.live().requests) == 1
+    assert set(answer.groups) == {2, folder.description.groups_of[2][0]}
+    assert len(list((folder.path / "certificates").iterdir())) == 1
+
+
+def test_clients_are_named_or_numbered(folder: RunFolder) -> None:
+    first = preview(folder, [Deletion("c2")])[2]
+    second = preview(folder, [Deletion("2")])[2]
+    assert first == second
+
+
+def test_the_same_key_gets_the_first_answer_and_does_nothing(images: World, folder: RunFolder) -> None:
+    client, record = record_in(images, folder, 0)
+    wanted = [Deletion(client, records=(record,))]
+    first = unlearn(folder, wanted, key="ticket 7")
+    head = folder.ledger.head()
+    again = unlearn(folder, wanted, key="ticket 7")
+    assert again.repeated
+    assert (again.position, again.certificate) == (first.position, first.certificate)
+    assert folder.ledger.head() == head
+    with pytest.raises(InputError, match="came with another request before"):
+        unlearn(folder, [Deletion("c3")], key="ticket 7")
+    with pytest.raises(InputError, match="key is empty"):
+        unlearn(folder, wanted, key=" ")
+    assert folder.ledger.head() == head
+
+
+WRONG: dict[str, tuple[list[Deletion], str]] = {
+    "client": ([Deletion("nobody")], "client 'nobody' is not in this run; its 4 clients are c0, c1, c2"),
+    "number": ([Deletion("4")], "client '4' is not in this run"),
+    "slice": ([Deletion("c0", slices=(2,))], "client c0 has no slice 2; it has 0 to 1"),
+    "negative": ([Deletion("c0", slices=(-1,))], "client c0 has no slice -1"),
+    "record": ([Deletion("c0", records=("r999",))], "client c0: no record has the id 'r999'"),
+    "another's record": ([Deletion("c0", records=("r001",))], "client c0: no record has the id 'r001'"),
+    "one of a batch": ([Deletion("c1"), Deletion("c0", records=("r999",))], "no record has the id 'r999'"),
+    "nothing": ([], "the request is empty"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_is_not_there_is_refused_and_nothing_is_changed(name: str, folder: RunFolder) -> None:
+    deletions, problem = WRONG[name]
+    before, head = bytes_of(folder.path), folder.ledger.head()
+    for attempt in (unlearn, preview):
+        with pytest.raises(InputError, match=problem) as raised:
+            attempt(folder, deletions)
+        assert "\n" not in str(raised.value)
+    assert (bytes_of(folder.path), folder.ledger.head()) == (before, head)
+
+
+def test_records_and_slices_together_are_refused() -> None:
+    with pytest.raises(InputError, match="records or slices, not both"):
+        Deletion("c0", records=("a",), slices=(0,))
+
+
+def test_what_was_deleted_before_is_refused(images: World, folder: RunFolder) -> None:
+    client, record = record_in(images, folder, 0)
+    unlearn(folder, [Deletion(client, records=(record,))])
+    with pytest.raises(InputError, match=f"the record '{record}' was deleted before"):
+        unlearn(folder, [Deletion(client, records=(record,))])
+    unlearn(folder, [Deletion("c3", slices=(1,))])
+    with pytest.raises(InputError, match="slice 1 of client c3 was deleted before"):
+        unlearn(folder, [Deletion("c3", slices=(1,))])
+    unlearn(folder, [Deletion("c3")])
+    with pytest.raises(InputError, match="client c3: there is no record left to delete"):
+        unlearn(folder, [Deletion("c3")])
+    assert problems(folder) == []
+
+
+def test_a_second_deletion_in_a_dead_group_is_kept_for_retraining(images: World, folder: RunFolder) -> None:
+    """It kills nothing, and must still be in the ledger: the group will be trained again."""
+    from fedsgt.build.prepare import prepare
+
+    rows = images.inside(prepare(folder.config, folder.description), 1)[:2]
+    unlearn(folder, [Deletion(rows[0].client, records=(rows[0].id,))])
+    again = unlearn(folder, [Deletion(rows[1].client, records=(rows[1].id,))])
+    assert again.modules_died == 0
+    train(folder.config, folder.path, Quiet())
+    fresh = trained(folder.path.parent / "fresh", images.without(rows).config(*SETTINGS))
+    made = copied(folder.path, folder.path.parent / "copy")
+    keys = {tuple(entry.groups): entry.key for entry in made.description.modules}
+    assert {groups: made.modules.manifest(key).sha256 for groups, key in keys.items()} == {
+        groups: sha256 for groups, (_, sha256) in fresh.items()
+    }
+
+
+def test_everything_made_of_dead_modules_goes(images: World, folder: RunFolder) -> None:
+    """Activations of the slice, exports, checkpoints, metrics, figures; what else there is stays."""
+    client, record = record_in(images, folder, 1)
+    dead_export = export_sequence(folder, 0, None, None)
+    live_export = export_sequence(folder, 0, 1, None)
+    dead = next(entry for entry in folder.description.modules if 1 in entry.groups)
+    alive = next(entry for entry in folder.description.modules if 1 not in entry.groups)
+    tensors = folder.modules.get(dead.key)
+    for key in (dead.key, alive.key):
+        folder.modules.save_round(key, 1, tensors, [{"c0": 1}])
+    (folder.path / "report.html").write_text("<html>")
+    slices = {mark for entry in folder.description.clients for mark in entry.slices}
+    assert {path.name for path in folder.cache.iterdir()} == slices
+    unlearn(folder, [Deletion(client, records=(record,))])
+    assert not dead_export.exists()
+    assert live_export.exists()
+    assert folder.modules.round_keys() == [alive.key]
+    assert not (folder.path / "report.html").exists()
+    gone = [mark for mark in slices if not (folder.cache / mark).is_dir()]
+    assert len(gone) == 1, "the slice of the record, and no other of the group"
+    assert dead.key not in (folder.path / "metrics.jsonl").read_text()
+    assert alive.key in (folder.path / "metrics.jsonl").read_text()
+    assert problems(folder) == []
+
+
+def test_no_id_is_in_the_ledger_or_in_a_certificate(images: World, folder: RunFolder) -> None:
+    client, record = record_in(images, folder, 1)
+    answer = unlearn(folder, [Deletion(client, records=(record,))], key=f"{record} of {client}")
+    entries = json.dumps([entry.body for entry in folder.ledger.entries()])
+    assert answer.certificate is not None
+    for text in (entries, answer.certificate.read_text()):
+        assert record not in text
+        assert f'"{client}"' not in text
+
+
+def test_the_certificate_says_what_happened(images: World, folder: RunFolder) -> None:
+    client, record = record_in(images, folder, 1)
+    dead = {entry.key for entry in folder.description.modules if 1 in entry.groups}
+    answer = unlearn(folder, [Deletion(client, records=(record,))])
+    assert answer.certificate is not None
+    found = read_certificate(answer.certificate, PublicKey.read(folder.path / "signing.pub"))
+    assert found.request.position == answer.position
+    assert {one.module for one in found.destroyed if one.kind == "module"} == dead
+    assert {one.kind for one in found.destroyed} == {"module", "manifest", "activations", "metrics"}
+    served = {module.key: module for module in found.served.modules}
+    assert served.keys() == folder.present()
+    for entry in folder.description.modules:
+        if entry.key in served:
+            marks = [found.served.groups[str(group)] for group in served[entry.key].prefix]
+            assert marks == entry.prefix
+            assert served[entry.key].sha256 == folder.modules.manifest(entry.key).sha256
+    by_position = {entry.position: entry.hash for entry in folder.ledger.entries()}
+    assert found.completion.ledger_hash == by_position[found.completion.position]
+
+
+def test_an_accepted_request_is_in_force_before_anything_is_destroyed(folder: RunFolder) -> None:
+    other = copied_view(folder)
+    assert all(prefixes(other))
+    answer = accept(folder, [Deletion("c1")])
+    assert prefixes(other) == prefixes(folder) != []
+    assert folder.live().dead == set(answer.groups)
+    assert [entry.position for entry in unfinished(other)] == [answer.position]
+    assert any(finding.problem for finding in problems(other))
+    assert recover(other) == [answer.position]
+    assert unfinished(folder) == []
+    assert problems(folder) == []
+
+
+def copied_view(folder: RunFolder) -> RunFolder:
+    """The same run as another process sees it."""
+    from fedsgt.build.run import open_run
+
+    return open_run(folder.path)
+
+
+def test_a_clock_that_goes_backwards(folder: RunFolder) -> None:
+    now = datetime(2030, 1, 1, tzinfo=UTC)
+    times = iter(now - timedelta(days=day) for day in range(100))
+    folder.ledger.clock = lambda: next(times)
+    for client in ("c0", "c1", "c2"):
+        unlearn(folder, [Deletion(client)])
+    entries = folder.ledger.entries()
+    assert [entry.time for entry in entries] == sorted(entry.time for entry in entries)
+    assert problems(folder) == []
+
+
+def test_a_dry_run_changes_nothing(folder: RunFolder) -> None:
+    before, head = bytes_of(folder.path), folder.ledger.head()
+    now, then, body = preview(folder, [Deletion("c1")])
+    assert now.dead == frozenset()
+    assert then.dead == set(body["groups"]) != set()
+    assert (bytes_of(folder.path), folder.ledger.head()) == (before, head)
+    assert unlearn(folder, [Deletion("c1")]).modules_died == body["modules_died"]
