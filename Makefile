@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := src tests benchmarks scripts
 
-.PHONY: help demo test test-all lint types format bench bench-core bench-train docs clean
+.PHONY: help demo test test-all lint types format bench bench-core bench-train bench-unlearn docs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,13 +39,16 @@ format: $(VENV)/dev ## put the code into the project's format
 	$(BIN)/ruff check --fix $(SOURCES)
 	$(BIN)/ruff format $(SOURCES)
 
-bench: bench-core bench-train ## all benchmarks
+bench: bench-core bench-train bench-unlearn ## all benchmarks
 
 bench-core: $(VENV)/core ## how grouping, plan search and scoring grow with size
 	$(BIN)/python benchmarks/core.py
 
 bench-train: $(VENV)/core ## training against the plain transformers and peft loop, side by side
 	$(BIN)/python benchmarks/train.py
+
+bench-unlearn: $(VENV)/core ## latency of durable deletions, and of retraining in their place
+	$(BIN)/python benchmarks/unlearn.py
 
 docs: $(VENV)/dev ## check that the documents' commands run and name what exists
 	$(BIN)/python -m pytest tests/docs

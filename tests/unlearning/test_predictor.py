@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,9 @@ from tiny_world import Quiet, World, save_models
 
 from fedsgt.build.run import RunFolder, open_run
 from fedsgt.build.train import train
+from fedsgt.data import slice_of
 from fedsgt.engine import inprocess
-from fedsgt.engine.worker import Worker
+from fedsgt.engine.worker import SliceData, Worker
 from fedsgt.errors import InputError
 from fedsgt.plans import select
 from fedsgt.stack.backbone import BackboneChanged, load_backbone
@@ -351,8 +353,6 @@ def test_a_cut_sequence_is_one_that_never_saw_the_group(
     groups = folder.description.grouping_made()
     clients = [client.name for client in folder.description.clients]
     places = {(clients[number], index) for number, index in groups.slice_ids(1)}
-    from fedsgt.data import slice_of
-
     inside = [row for row in images.rows if (row.client, slice_of(row.id, f"0/{row.client}", 2)) in places]
     other = train(images.without(inside[1:]).config(), tmp_path / "other", Quiet())
     assert key(other, 1) != key(folder, 1)
@@ -461,18 +461,34 @@ def test_other_processes_never_use_what_is_dead(folder: RunFolder, contents: lis
         assert process.exitcode == 0
 
 
+def some(contents: list[bytes]) -> SliceData:
+    return SliceData("", tuple("ab"), (), ((contents[0],), (contents[1],)))
+
+
 def test_a_worker_keeps_what_it_is_told_to(folder: RunFolder, contents: list[bytes]) -> None:
     worker: Worker = Predictor(folder).worker
-    from fedsgt.engine.worker import SliceData
-
-    part = SliceData("", tuple("ab"), (), ((contents[0],), (contents[1],)))
     chains = [folder.description.chain((0, 1)), folder.description.chain((2,))]
-    before = worker.predict(chains, part)
+    before = worker.predict(chains, some(contents))
     worker.keep(chains[1])
     assert (set(worker.modules), worker.loaded) == (set(chains[1]), chains[1])
     worker.keep(())
     assert (set(worker.modules), worker.loaded) == (set(), ())
-    assert np.array_equal(worker.predict(chains, part), before)
+    assert np.array_equal(worker.predict(chains, some(contents)), before)
+
+
+def test_merged_has_no_memory_of_what_was_loaded_before(folder: RunFolder, contents: list[bytes]) -> None:
+    chains = [folder.description.chain((0, 1)), folder.description.chain((2,))]
+    mixtures = [
+        ((0.5, chains[0]), (0.5, chains[1])),
+        ((0.7, chains[0]), (0.3, chains[1])),
+        ((1.0, chains[1]),),
+    ]
+    alone = [Predictor(folder).worker.predict_merged(mixture, some(contents)) for mixture in mixtures]
+    worker = Predictor(folder).worker
+    for first, second in product(range(3), repeat=2):
+        for number in (first, second):
+            assert np.array_equal(worker.predict_merged(mixtures[number], some(contents)), alone[number])
+        assert np.array_equal(worker.predict(chains[1:], some(contents))[0], alone[2])
 
 
 def test_the_documented_example_runs(

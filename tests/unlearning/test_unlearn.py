@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from tiny_deletions import bytes_of, copied, prefixes, problems, trained_run
 from tiny_world import Quiet, World, trained
-from unlearning import bytes_of, copied, prefixes, problems, trained_run
 
 from fedsgt.build.export import export_sequence
 from fedsgt.build.run import RunFolder

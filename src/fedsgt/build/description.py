@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from fedsgt.errors import InputError
@@ -131,6 +132,20 @@ class Description(Part):
             for group in entry.groups:
                 found[group].append(entry)
         return found
+
+    @cached_property
+    def _places(self) -> NDArray[np.int64]:
+        """Where each group (column) stands in each sequence (row); past its end if it does not."""
+        ends: NDArray[np.int64] = np.array([len(order) for order in self.sequences])
+        table = np.repeat(ends[:, None], self.groups + 1, axis=1)
+        for row, order in zip(table, self.sequences, strict=True):
+            row[order] = range(len(order))
+        return table
+
+    def depths_before(self, groups: Collection[int]) -> NDArray[np.int64]:
+        """How many groups of each sequence stand before the first of these."""
+        # The last column stands for no group.
+        return self._places[:, [*groups, self.groups]].min(axis=1)
 
     @cached_property
     def prints(self) -> dict[int, str]:

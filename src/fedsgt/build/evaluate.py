@@ -227,5 +227,5 @@ class Examiner:
         tensors = {"probabilities": probabilities}
         data = pack(tensors, tensor_hash(tensors))
         with self.folder.publishing() as now:
-            if True:
+            if any(entry.key == key for entry in now.modules()):
                 self.folder.modules.objects.write(f"modules/{key}/{self._file}", data)

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from fedsgt.build.description import Description, ModuleEntry
 from fedsgt.store.ledger import Entry, Ledger
@@ -39,7 +43,7 @@ class Live:
     finished: frozenset[int] = field(repr=False, default=frozenset())
     """Positions of the requests whose bytes are destroyed."""
 
-    @property
+    @cached_property
     def dead(self) -> frozenset[int]:
         """Groups that were hit since the description was made."""
         return hit_after(self.requests, self.description.as_of)
@@ -53,8 +57,21 @@ class Live:
         dead = self.dead
         return [entry for entry in self.description.modules if dead.isdisjoint(entry.groups)]
 
+    @cached_property
+    def depths(self) -> NDArray[np.int64]:
+        """How many groups of each sequence stand before its first dead one."""
+        return self.description.depths_before(self.dead)
+
+    def dying(self, groups: Iterable[int]) -> set[tuple[int, ...]]:
+        """Prefixes of the live modules that a hit of these groups kills; the time goes with their number."""
+        found: set[tuple[int, ...]] = set()
+        firsts = self.description.depths_before(set(groups))
+        for order, first, depth in zip(self.description.sequences, firsts, self.depths, strict=True):
+            found.update(tuple(order[:end]) for end in range(first + 1, depth + 1))
+        return found
+
     def dead_modules(self) -> list[ModuleEntry]:
-        """The modules that may neither be served nor be kept; their number decides what this costs."""
+        """The modules that may neither be served nor be kept."""
         return modules_in(self.description, self.dead)
 
     def prefixes(self, present: Collection[str]) -> list[tuple[int, ...]]:

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from fedsgt.build.liveness import CONDEMNED, DESTROYED, REQUEST, Live, modules_in
+from fedsgt.build.liveness import CONDEMNED, DESTROYED, REQUEST, Live
 from fedsgt.build.run import RunFolder
 from fedsgt.errors import InputError
 from fedsgt.store.ledger import Entry
@@ -105,9 +105,8 @@ def unfinished(folder: RunFolder) -> list[Entry]:
 def _body(folder: RunFolder, live: Live, deletions: Sequence[Deletion]) -> dict[str, Any]:
     parts = locate(folder, live, deletions)
     groups = groups_hit(live.description, parts)
-    newly = [group for group in groups if group not in live.dead]
-    died = [entry for entry in modules_in(live.description, newly) if live.dead.isdisjoint(entry.groups)]
-    return {"parts": [part.to_json() for part in parts], "groups": groups, "modules_died": len(died)}
+    died = len(live.dying(groups))
+    return {"parts": [part.to_json() for part in parts], "groups": groups, "modules_died": died}
 
 
 def _first_answer(known: Entry, content: str, key: str) -> Answer:

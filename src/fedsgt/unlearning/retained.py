@@ -1,0 +1,93 @@
+"""What a rebuild is given: a folder with the retained records of some modules' groups, and nothing else.
+
+It looks like a run's folder without a ledger. Deleted records are not marked in it, they are not there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from fedsgt.build.description import Description, ModuleEntry
+from fedsgt.build.holders import Holdings, columns_of, enrolled, load_holdings
+from fedsgt.build.liveness import Live
+from fedsgt.build.run import CONFIG, DESCRIPTION, RunFolder
+from fedsgt.config import Run, to_toml
+from fedsgt.config.model import Data, Engine
+from fedsgt.data import Table, load_table
+from fedsgt.data.extras import require
+
+RECORDS = "records"
+
+
+def write_retained(path: Path, folder: RunFolder, live: Live, modules: Sequence[ModuleEntry]) -> None:
+    """All that these modules may depend on; with each of them its parents are to be given."""
+    held = load_holdings(folder.config, live.description, live.erased())
+    described = _described(live.description, modules)
+    groups = {group for entry in modules for group in entry.groups}
+    (path / RECORDS).mkdir()
+    width = 1
+    for number, (client, of) in enumerate(zip(held.clients, described.groups_of, strict=True)):
+        slices = [part for part, group in zip(client.cut(), of, strict=True) if group in groups]
+        table = held.tables[client.name]
+        rows = table.take(table.index_of(record.id for part in slices for record in part))
+        if len(rows):
+            _write_table(_file(path, number), rows)
+            width = len(rows.contents[0])
+    (path / CONFIG).write_text(to_toml(_settings(folder.config, width)), encoding="utf-8")
+    (path / DESCRIPTION).write_text(described.to_text(), encoding="utf-8")
+
+
+def read_retained(folder: RunFolder) -> Holdings:
+    """The clients of such a folder, numbered, named and sliced as in the run."""
+    known, tables, clients = folder.description, {}, []
+    for number, entry in enumerate(known.clients):
+        table = Table((), (), (), None, known.labels)
+        if _file(folder.path, number).exists():
+            table = load_table(
+                str(_file(folder.path, number)), columns_of(folder.config), labels=known.labels
+            )
+        tables[entry.name] = table
+        clients.append(enrolled(folder.config, entry.name, len(entry.slices), table))
+    return Holdings(tuple(clients), tables, known.labels, None)
+
+
+def _file(path: Path, client: int) -> Path:
+    """A file for each client: one that came back may have ids that others have too."""
+    return path / RECORDS / f"{client}.parquet"
+
+
+def _write_table(path: Path, table: Table) -> None:
+    """Uncompressed, so that a plain search of the file's bytes shows what is and what is not in it."""
+    inputs = zip(*table.contents, strict=True)
+    columns = {"id": table.ids, "label": table.labels}
+    columns |= {_input(index): values for index, values in enumerate(inputs)}
+    rows = require("pyarrow").table({name: list(values) for name, values in columns.items()})
+    require("pyarrow.parquet").write_table(rows, path, compression="none", use_dictionary=False)
+
+
+def _input(index: int) -> str:
+    return f"input-{index}"
+
+
+def _settings(run: Run, width: int) -> Run:
+    """What shapes modules; nothing of where the run's records, its store and its ledger are."""
+    return Run(
+        data=Data(seed=run.data.seed, input_columns=[_input(index) for index in range(width)]),
+        model=run.model,
+        peft=run.peft,
+        training=run.training,
+        engine=Engine(workers=run.engine.workers),
+    )
+
+
+def _described(description: Description, modules: Sequence[ModuleEntry]) -> Description:
+    """The run as if it had wanted these modules only."""
+    inner = {tuple(entry.groups[:-1]) for entry in modules}
+    return description.model_copy(
+        update={
+            "clients": [client.model_copy(update={"source": None}) for client in description.clients],
+            "sequences": [entry.groups for entry in modules if tuple(entry.groups) not in inner],
+            "modules": list(modules),
+        }
+    )

@@ -1,0 +1,129 @@
+"""Runs made without training, on paper: any sequences, any number of records, modules of one number."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Collection, Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from fedsgt.build.description import ClientEntry, Description, ModuleEntry
+from fedsgt.build.run import RunFolder, create_run
+from fedsgt.config import load
+from fedsgt.plans import Plan
+from fedsgt.store.manifest import Origin
+from fedsgt.unlearning.request import Deletion
+from fedsgt.unlearning.unlearn import Answer, unlearn
+
+Prefix = tuple[int, ...]
+
+
+def code(*parts: object) -> str:
+    return hashlib.sha256(repr(parts).encode()).hexdigest()
+
+
+def describe(
+    sequences: Iterable[Sequence[int]],
+    records: Sequence[int],
+    *,
+    names: Sequence[str] = (),
+    fresh: Collection[int] = (),
+    **changes: object,
+) -> Description:
+    """A client for each group, with one slice of so many records; `fresh` groups have other data by now."""
+    plan = Plan.of("rotations", len(records), sequences)
+    prints = [code("group", group, group in fresh) for group in range(len(records))]
+
+    def key(prefix: Prefix) -> str:
+        return code(*(prints[group] for group in prefix))
+
+    entries = [
+        ModuleEntry(
+            key=key(node.prefix),
+            parent=key(node.prefix[:-1]) if node.parent >= 0 else None,
+            groups=list(node.prefix),
+            prefix=[prints[group] for group in node.prefix],
+        )
+        for node in plan.nodes
+    ]
+    clients = [
+        ClientEntry(
+            name=names[group] if names else f"client-{group}", slices=[prints[group]], records=[count]
+        )
+        for group, count in enumerate(records)
+    ]
+    made = Description(
+        config_hash=code("config"),
+        backbone=code("backbone"),
+        profile={"threads": "1"},
+        labels=2,
+        label_names=None,
+        clients=clients,
+        grouping="random",
+        looks_at_data=False,
+        group_of=list(range(len(records))),
+        plan="rotations",
+        sequences=[list(sequence) for sequence in plan.sequences],
+        modules=entries,
+    )
+    return made.model_copy(update=changes)
+
+
+def paper_run(path: Path, description: Description, *overrides: str) -> RunFolder:
+    """Its folder, with nothing trained."""
+    groups = len(description.clients)
+    config = load(
+        None, [f"data.clients={groups}", f"grouping.groups={groups}", "grouping.slices=1", *overrides]
+    )
+    return create_run(path, config, description)
+
+
+def fill(folder: RunFolder, wanted: Callable[[Prefix], bool] = lambda prefix: True) -> None:
+    """`Train` the wanted modules that are live and not there, and say so in the ledger, as training does."""
+    live, present = folder.live(), folder.present()
+    for entry in live.modules():
+        if entry.key not in present and wanted(tuple(entry.groups)):
+            folder.modules.put(_origin(live.description, entry), {"weight": np.zeros(1, dtype=np.float32)})
+    with folder.ledger.writing() as writer:
+        writer.append("built", {"modules": len(folder.present())})
+
+
+def _origin(description: Description, entry: ModuleEntry) -> Origin:
+    return Origin(
+        key=entry.key,
+        parent=entry.parent,
+        groups=entry.groups,
+        prefix=entry.prefix,
+        config_hash=description.config_hash,
+        config={},
+        backbone=description.backbone,
+        rounds=0,
+        participants=[],
+        seed=0,
+        versions={},
+        profile={},
+        machine={},
+        metrics={},
+    )
+
+
+def delete(folder: RunFolder, *groups: int) -> Answer:
+    """One request for all the data of these groups."""
+    clients = folder.live().description.clients
+    return unlearn(folder, [Deletion(clients[group].name, slices=(0,)) for group in groups])
+
+
+def rebuild(folder: RunFolder, *fresh: int) -> None:
+    """These groups have new fingerprints, as after the deletion of some of their records; all is trained."""
+    live = folder.live()
+    old = live.description
+    made = describe(
+        old.sequences, [client.records[0] for client in old.clients], names=_names(old), fresh=fresh
+    )
+    folder.describe_anew(made.model_copy(update={"id": old.id, "as_of": live.position}))
+    fill(folder)
+
+
+def _names(description: Description) -> list[str]:
+    return [client.name for client in description.clients]

@@ -1,0 +1,247 @@
+"""Retraining, requests during training, and clients that come back: what is trained, and what is not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tiny_deletions import copied, prefixes, problems, trained_run
+from tiny_world import GROUPS, SLICES, Quiet, Row, World, pgm, trained, write_rows
+
+from fedsgt.build.prepare import prepare
+from fedsgt.build.run import RunFolder, open_run
+from fedsgt.build.targets import Target
+from fedsgt.build.train import train
+from fedsgt.engine.task import Result
+from fedsgt.errors import InputError
+from fedsgt.unlearning.rejoin import rejoin
+from fedsgt.unlearning.request import Deletion
+from fedsgt.unlearning.retrain import due
+from fedsgt.unlearning.unlearn import accept, recover, unlearn
+
+
+@pytest.fixture(scope="module")
+def source(images: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return trained_run(images, tmp_path_factory.mktemp("source") / "run")
+
+
+@pytest.fixture
+def folder(source: Path, tmp_path: Path) -> RunFolder:
+    return copied(source, tmp_path / "run")
+
+
+def hashes(folder: RunFolder) -> dict[tuple[int, ...], str]:
+    """Of every module that is there, by prefix."""
+    present = folder.present()
+    return {
+        tuple(entry.groups): folder.modules.manifest(entry.key).sha256
+        for entry in folder.live().description.modules
+        if entry.key in present
+    }
+
+
+def rows_in(images: World, folder: RunFolder, group: int) -> list[Row]:
+    return images.inside(prepare(folder.config, folder.description), group)
+
+
+def test_only_dead_modules_are_trained_again_the_most_whole_sequence_first(
+    images: World, folder: RunFolder
+) -> None:
+    """Rotations 012, 201, 120 without group 1 lack two modules, one, and all."""
+    row = rows_in(images, folder, 1)[0]
+    unlearn(folder, [Deletion(row.client, records=(row.id,))])
+    survivors = hashes(folder)
+    quiet = Quiet()
+    again = train(folder.config, folder.path, quiet)
+    assert len(quiet.modules) == 6
+    assert all(1 in groups for groups in quiet.modules)
+    assert quiet.modules[0] == (2, 0, 1), "the sequence that lacked one module serves again first"
+    after = hashes(again)
+    assert {groups: after[groups] for groups in survivors} == survivors
+    fresh = trained(folder.path.parent / "fresh", images.without([row]).config())
+    assert after == {groups: sha256 for groups, (_, sha256) in fresh.items()}, "as if it had never been there"
+    assert problems(again) == []
+    kinds = [entry.kind for entry in again.ledger.entries()]
+    assert kinds[-3:] == ["rebuilt", "built", "built"], "told when the first serves, and at the end"
+
+
+def test_a_second_training_finds_nothing_to_do(folder: RunFolder) -> None:
+    unlearn(folder, [Deletion("c0")])
+    train(folder.config, folder.path, Quiet())
+    quiet = Quiet()
+    train(folder.config, folder.path, quiet)
+    assert quiet.modules == []
+
+
+def test_a_group_without_records_is_left_out(images: World, folder: RunFolder) -> None:
+    """Nobody holds anything of group 2 any more."""
+    holders = {row.client for row in rows_in(images, folder, 2)}
+    description = folder.description
+    slices = [
+        Deletion(client.name, slices=(index,))
+        for client, groups in zip(description.clients, description.groups_of, strict=True)
+        for index, group in enumerate(groups)
+        if group == 2 and client.name in holders
+    ]
+    unlearn(folder, slices)
+    again = train(folder.config, folder.path, Quiet())
+    assert again.live().description.sequences == [[0, 1], [1, 0]]
+    assert all(prefixes(again))
+    assert problems(again) == []
+
+
+def test_when_nobody_is_left_training_says_so(folder: RunFolder) -> None:
+    unlearn(folder, [Deletion(client) for client in ("c0", "c1", "c2", "c3")])
+    assert prefixes(folder) == [(), (), ()]
+    with pytest.raises(InputError, match="no record is left in any group"):
+        train(folder.config, folder.path, Quiet())
+
+
+class AcceptsMeanwhile(Quiet):
+    """Deletes a record, as another process would, while a round's result is being written."""
+
+    def __init__(self, path: Path, row: Row, when: int) -> None:
+        super().__init__()
+        self.path, self.wanted, self.when = path, [Deletion(row.client, records=(row.id,))], when
+
+    def round_done(self, target: Target, result: Result) -> None:
+        super().round_done(target, result)
+        if len(self.rounds) == self.when:  # to destroy, it must wait until this is written
+            accept(open_run(self.path), self.wanted)
+
+
+class DestroysMeanwhile(AcceptsMeanwhile):
+    """The whole of it, between two clients' updates: modules that others are trained on disappear."""
+
+    updates = 0
+
+    def trained(self, records: int) -> None:
+        self.updates += 1
+        if self.updates == self.when:
+            unlearn(open_run(self.path), self.wanted)
+
+    def round_done(self, target: Target, result: Result) -> None:
+        Quiet.round_done(self, target, result)
+
+
+@pytest.mark.parametrize(
+    ("kind", "when", "workers"),
+    [
+        (AcceptsMeanwhile, 1, 0),
+        (AcceptsMeanwhile, 4, 0),
+        (DestroysMeanwhile, 5, 0),
+        (DestroysMeanwhile, 14, 2),
+    ],
+)
+def test_a_request_during_training_cancels_what_depends_on_it_and_nothing_else(
+    kind: type[AcceptsMeanwhile], when: int, workers: int, images: World, tmp_path: Path
+) -> None:
+    config = images.config(f"engine.workers={workers}", "training.rounds=2")
+    row = images.inside(prepare(config), 1)[0]
+    display = kind(tmp_path / "run", row, when)
+    folder = train(config, tmp_path / "run", display)
+    assert folder.live().requests
+    clean = {groups for groups in _all_prefixes(folder) if 1 not in groups}
+    assert hashes(folder).keys() >= clean
+    assert {groups for groups in display.modules if 1 not in groups} == clean, "all that may be, is trained"
+    recover(folder)
+    assert hashes(folder).keys() == clean
+    assert problems(folder) == []
+    again = train(config, tmp_path / "run", Quiet())
+    fresh = trained(tmp_path / "fresh", images.without([row]).config("training.rounds=2"))
+    assert hashes(again) == {groups: sha256 for groups, (_, sha256) in fresh.items()}
+
+
+def _all_prefixes(folder: RunFolder) -> set[tuple[int, ...]]:
+    return {tuple(entry.groups) for entry in folder.description.modules}
+
+
+POLICIES: dict[str, tuple[list[str], int, bool]] = {
+    "never": (["never"], 3, False),
+    "now": (["now"], 1, True),
+    "when-exhausted, some left": (["when-exhausted"], 1, False),
+    "when-exhausted, none left": (["when-exhausted"], 3, True),
+    "below-modules, above": (["below-modules", "unlearning.threshold=3"], 1, False),
+    "below-modules, below": (["below-modules", "unlearning.threshold=4"], 1, True),
+    "below-accuracy, above": (["below-accuracy", "unlearning.threshold=0.5"], 1, False),
+    "below-accuracy, below": (["below-accuracy", "unlearning.threshold=0.9"], 1, True),
+}
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_policies(name: str, images: World, folder: RunFolder) -> None:
+    """One deletion in group 1 leaves 0, 2 and 20 of nine modules."""
+    (policy, *threshold), groups, expected = POLICIES[name]
+    config = images.config(f"unlearning.retrain={policy}", *threshold)
+    folder = RunFolder(folder.path, config, folder.description)
+    assert due(folder, folder.live(), lambda: 0.7) is None, "nothing is dead yet"
+    for group in (1, 0, 2)[:groups]:
+        row = rows_in(images, folder, group)[0]
+        unlearn(folder, [Deletion(row.client, records=(row.id,))])
+    assert (due(folder, folder.live(), lambda: 0.7) is not None) == expected
+
+
+def new_rows(count: int = 8) -> list[Row]:
+    import numpy as np
+
+    rng = np.random.default_rng(9)
+    pixels = [rng.integers(0, 220, 64, dtype=np.uint8) for _ in range(count)]
+    return [Row(f"n{number}", "", number % 3, pgm(pixels[number])) for number in range(count)]
+
+
+@pytest.fixture(scope="module")
+def returning(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_rows(tmp_path_factory.mktemp("returning") / "data", new_rows(), "image") / "train.parquet"
+
+
+def test_a_client_comes_back_on_top_of_what_is_live(folder: RunFolder, returning: Path) -> None:
+    unlearn(folder, [Deletion("c1")])
+    before, served = hashes(folder), prefixes(folder)
+    quiet = Quiet()
+    joined = rejoin(folder, "c1", returning, 2, 1, quiet)
+    new = GROUPS
+    assert (joined.name, joined.records, joined.groups) == ("c1~2", 8, [new])
+    expected = {(*prefix, new) for prefix in served if prefix} | {(new,)}
+    assert set(quiet.modules) == expected
+    assert joined.trained == len(expected)
+    after = hashes(folder)
+    assert {groups: after[groups] for groups in before} == before
+    assert {prefix for prefix in prefixes(folder) if prefix} >= expected
+    assert problems(folder) == []
+    again = train(folder.config, folder.path, Quiet())
+    assert all(
+        len(prefix) == len(order)
+        for prefix, order in zip(prefixes(again), again.live().description.sequences, strict=True)
+    )
+    assert problems(again) == []
+
+
+def test_who_came_back_can_leave_again_and_come_back_again(folder: RunFolder, returning: Path) -> None:
+    unlearn(folder, [Deletion("c1")])
+    rejoin(folder, "c1", returning, 2, 2, Quiet())
+    answer = unlearn(folder, [Deletion("c1", records=("n0",))])
+    assert answer.records == 1
+    assert min(answer.groups) >= GROUPS
+    gone = unlearn(folder, [Deletion("c1")])
+    assert gone.groups == [GROUPS, GROUPS + 1]
+    assert all(group < GROUPS for prefix in prefixes(folder) for group in prefix)
+    assert rejoin(folder, "c1", returning, 1, 1, Quiet()).name == "c1~3"
+    assert problems(folder) == []
+
+
+WRONG = {
+    "client": ({"client": "c9"}, "client 'c9' is not in this run"),
+    "slices": ({"slices": 9}, "8 records for 9 slices"),
+    "groups": ({"slices": 2, "groups": 3}, "groups: 3 for 2 slices"),
+    "file": ({"source": Path("nowhere.parquet")}, "nowhere.parquet"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_who_cannot_come_back(name: str, folder: RunFolder, returning: Path) -> None:
+    changes, problem = WRONG[name]
+    arguments = {"client": "c1", "source": returning, "slices": SLICES, "groups": 1} | changes
+    before = folder.path.joinpath("run.json").read_bytes()
+    with pytest.raises(InputError, match=problem):
+        rejoin(folder, display=Quiet(), **arguments)
+    assert folder.path.joinpath("run.json").read_bytes() == before
