@@ -31,7 +31,7 @@ def describe(
     fresh: Collection[int] = (),
     **changes: object,
 ) -> Description:
-    """A client for each group, with one slice of so many records; `fresh` groups have other data by now."""
+    """A client for each group, with two slices of so many records; `fresh` groups lost the first of them."""
     plan = Plan.of("rotations", len(records), sequences)
     prints = [code("group", group, group in fresh) for group in range(len(records))]
 
@@ -49,7 +49,9 @@ def describe(
     ]
     clients = [
         ClientEntry(
-            name=names[group] if names else f"client-{group}", slices=[prints[group]], records=[count]
+            name=names[group] if names else f"client-{group}",
+            slices=[code("slice", group, index, group in fresh) for index in range(2)],
+            records=[0 if group in fresh else count, count],
         )
         for group, count in enumerate(records)
     ]
@@ -62,7 +64,7 @@ def describe(
         clients=clients,
         grouping="random",
         looks_at_data=False,
-        group_of=list(range(len(records))),
+        group_of=[group for group in range(len(records)) for _ in range(2)],
         plan="rotations",
         sequences=[list(sequence) for sequence in plan.sequences],
         modules=entries,
@@ -74,7 +76,7 @@ def paper_run(path: Path, description: Description, *overrides: str) -> RunFolde
     """Its folder, with nothing trained."""
     groups = len(description.clients)
     config = load(
-        None, [f"data.clients={groups}", f"grouping.groups={groups}", "grouping.slices=1", *overrides]
+        None, [f"data.clients={groups}", f"grouping.groups={groups}", "grouping.slices=2", *overrides]
     )
     return create_run(path, config, description)
 
@@ -108,22 +110,23 @@ def _origin(description: Description, entry: ModuleEntry) -> Origin:
     )
 
 
-def delete(folder: RunFolder, *groups: int) -> Answer:
-    """One request for all the data of these groups."""
+def delete(folder: RunFolder, *groups: int, index: int = 0) -> Answer:
+    """One request for one slice of each of these groups."""
     clients = folder.live().description.clients
-    return unlearn(folder, [Deletion(clients[group].name, slices=(0,)) for group in groups])
+    return unlearn(folder, [Deletion(clients[group].name, slices=(index,)) for group in groups])
 
 
-def rebuild(folder: RunFolder, *fresh: int) -> None:
-    """These groups have new fingerprints, as after the deletion of some of their records; all is trained."""
+def rebuild(folder: RunFolder) -> None:
+    """A training after deletions of first slices: the groups have new fingerprints, all is there again."""
     live = folder.live()
     old = live.description
+    lost = [group for group, client in enumerate(old.clients) if not client.records[0]]
     made = describe(
-        old.sequences, [client.records[0] for client in old.clients], names=_names(old), fresh=fresh
+        old.sequences,
+        [client.records[1] for client in old.clients],
+        names=[client.name for client in old.clients],
+        fresh={*lost, *live.dead},
+        label_names=old.label_names,
     )
     folder.describe_anew(made.model_copy(update={"id": old.id, "as_of": live.position}))
     fill(folder)
-
-
-def _names(description: Description) -> list[str]:
-    return [client.name for client in description.clients]

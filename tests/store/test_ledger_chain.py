@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from databases import sqlite_url, tamper
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedsgt.data.encoding import frames
 from fedsgt.store.ledger import CorruptLedger, Entry, Ledger, LedgerError
 from fedsgt.store.ledger_chain import Chain, Row, key_hash, make_row
 
@@ -126,6 +128,25 @@ def test_a_tail_that_was_cut_off_is_missed_by_who_saw_it(ledger: Ledger, ledger_
         ledger.head()
     with pytest.raises(LedgerError, match="no entries"):
         Ledger.open(ledger_url, "run")
+
+
+def test_a_ledger_cannot_be_passed_off_as_another_runs(ledger: Ledger, ledger_url: str) -> None:
+    tamper(ledger_url, f"UPDATE {TABLE} SET run = 'other'")
+    with (
+        Ledger.open(ledger_url, "other") as other,
+        pytest.raises(CorruptLedger, match="entry 1 does not match"),
+    ):
+        other.entries()
+
+
+def test_hashes_are_taken_as_described() -> None:
+    key = hashlib.sha256(frames("fedsgt.idempotency.1", "run", "key")).hexdigest()
+    row = make_row("run", None, "opened", TIMES[0], {"b": [1, 2], "a": "ü"}, key_hash("run", "key"))
+    parts = ("run", 1, "opened", TIMES[0], "0" * 64, key, '{"a":"\\u00fc","b":[1,2]}')
+    assert row.hash == hashlib.sha256(frames("fedsgt.ledger.1", *parts)).hexdigest()
+    keyless = make_row("run", None, "opened", TIMES[0], {}, None)
+    parts = ("run", 1, "opened", TIMES[0], "0" * 64, "", "{}")
+    assert keyless.hash == hashlib.sha256(frames("fedsgt.ledger.1", *parts)).hexdigest()
 
 
 @pytest.mark.parametrize("column", ["kind", "time", "body", "previous", "key", "hash", "position"])

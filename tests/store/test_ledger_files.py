@@ -5,16 +5,19 @@ from __future__ import annotations
 import os
 import resource
 import shutil
+import sqlite3
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import pytest
 from databases import sqlite_url
 from sqlalchemy import Connection
+from sqlalchemy.exc import OperationalError
 
 from fedsgt.store.ledger import Ledger, LedgerError, file_url
 
@@ -173,7 +176,21 @@ def test_a_ledger_that_is_taken_away_in_use(ledger: Ledger, tmp_path: Path, repl
             read()
     with pytest.raises(LedgerError, match="removed or replaced"), ledger.writing():
         pass
+    ledger.close()
+    with suppress(OperationalError):  # nor does a new connection make a file, if nothing stops it
+        ledger._database.engine.connect().close()
     assert file.exists() == replaced
+
+
+def test_creation_waits_for_others_who_have_the_file(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "ledger.db", check_same_thread=False)) as other:
+        other.executescript("CREATE TABLE other (x); BEGIN IMMEDIATE;")
+        with pytest.raises(LedgerError, match="another writer"):
+            Ledger.create(sqlite_url(tmp_path), "run", {}, wait=0.05)
+        release = threading.Timer(0.2, other.commit)
+        release.start()
+        Ledger.create(sqlite_url(tmp_path), "run", {}).close()
+        release.join()
 
 
 def test_a_folder_that_is_not_there(tmp_path: Path) -> None:

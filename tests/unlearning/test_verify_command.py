@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 import typer
+from click.testing import Result
 from tiny_world import Quiet, World
-from typer.testing import CliRunner, Result
+from typer.testing import CliRunner
 
 from fedsgt.build.run import open_run
 from fedsgt.build.train import train

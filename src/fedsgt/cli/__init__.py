@@ -13,6 +13,7 @@ from fedsgt.cli import (
     audit,
     certificate,
     config,
+    demo,
     evaluate,
     plan,
     predict,
@@ -33,7 +34,7 @@ app = typer.Typer(
 )
 app.add_typer(config.app, name="config")
 app.command("plan")(plan.plan)
-app.command("demo")(train.demo)
+app.command("demo")(demo.demo)
 app.command("init")(train.init)
 app.command("train")(train.train)
 app.command("runs")(runs.runs)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from pathlib import Path
-from typing import Literal
 
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
@@ -15,21 +14,19 @@ from fedsgt.cli.options import counted
 from fedsgt.plans import Estimate
 from fedsgt.plans.plan import Path as Prefix
 from fedsgt.unlearning.forest import Row, rows
-from fedsgt.unlearning.history import Served
-from fedsgt.unlearning.outlook import Outlook
+from fedsgt.unlearning.outlook import Outlook, State
 
 ASSUMED = "a request hits one group, by the records left in it; one for a whole client hits more at once"
 SEQUENCES, REQUESTS, AHEAD, FRAGILE = 20, 8, 10, 5
-Look = Literal["live", "new", "dead", "untrained"]
-STYLES: dict[Look, str] = {
+STYLES: dict[State, str] = {
     "live": "green",
     "new": "bold cyan",
     "dead": "strike dim red",
     "untrained": "dim",
 }
 # Colours do not go into a file, and not every terminal can strike out.
-MARKS: dict[Look, str] = {"live": "", "new": "+", "dead": "x", "untrained": "?"}
-MEANINGS: dict[Look, str] = {
+MARKS: dict[State, str] = {"live": "", "new": "+", "dead": "x", "untrained": "?"}
+MEANINGS: dict[State, str] = {
     "live": "live",
     "new": "+ live, trained again or added",
     "dead": "x dead",
@@ -100,20 +97,15 @@ class View:
         return self.part if row.more[depth] else self.line
 
     def _module(self, found: Outlook, prefix: Prefix, width: int) -> Text:
-        kind = look(found, prefix)
+        kind = found.state(prefix)
         name = f"{MARKS[kind]}{prefix[-1]}"
         filling = self.line if len(prefix) > 1 else " "
         return Text.assemble((filling * (width - len(name)), "dim"), (name, STYLES[kind]))
 
 
-def look(found: Outlook, prefix: Prefix) -> Look:
-    state = found.state(prefix)
-    return "new" if state == "live" and found.is_new(prefix) else state
-
-
 def _legend(found: Outlook, drawn: list[Row]) -> Text:
     modules = [row.path[: depth + 1] for row in drawn for depth in range(row.start, len(row.path))]
-    numbers = Counter(look(found, prefix) for prefix in modules)
+    numbers = Counter(found.state(prefix) for prefix in modules)
     told = (f"{meaning}: {numbers[kind]}" for kind, meaning in MEANINGS.items() if numbers[kind])
     return Text("  " + ", ".join(told), "dim")
 
@@ -139,18 +131,6 @@ def line(run: Path, found: Outlook) -> str:
     return f"position {found.position}: {headline(run, found).plain}, {served} served{alive}"
 
 
-def what(request: Served) -> str:
-    """How much a request was about."""
-    found = []
-    for scope, thing in (("records", ""), ("slice", "slice"), ("client", "whole client")):
-        parts = [part for part in request.parts if part["scope"] == scope]
-        records = counted(sum(part["count"] for part in parts), "record")
-        number = sum(len(part["slices"]) for part in parts) if scope == "slice" else len(parts)
-        if parts:
-            found.append(f"{counted(number, thing)} ({records})" if thing else records)
-    return ", ".join(found)
-
-
 def _requests(found: Outlook) -> list[RenderableType]:
     served = found.past.requests
     if not served:
@@ -165,7 +145,7 @@ def _requests(found: Outlook) -> list[RenderableType]:
         table.add_row(
             str(request.position),
             request.time[:16].replace("T", " "),
-            what(request) + ("" if request.complete else ", not destroyed yet"),
+            request.deleted + ("" if request.complete else ", not destroyed yet"),
             ", ".join(map(str, request.groups)) or "none",
             str(request.modules_died),
             "?" if after is None else str(after),

@@ -1,4 +1,4 @@
-"""`fedsgt train`, `fedsgt init`, `fedsgt demo`: from a configuration to trained modules in a run's folder."""
+"""`fedsgt train`, `fedsgt init`: from a configuration to trained modules in a run's folder."""
 
 from __future__ import annotations
 
@@ -50,21 +50,6 @@ def init(
     typer.echo(f"Wrote {file}. Next: fedsgt train {file}")
 
 
-def demo(
-    output: Annotated[Path, typer.Option("-o", "--output", metavar="RUN", help="Folder of the run.")] = Path(
-        "runs/demo"
-    ),
-    overrides: Overrides = None,
-) -> None:
-    """Train the embedded default and show how good it is: digits, 10 clients, 6 sequences of 6 groups."""
-    from fedsgt.cli.evaluate import evaluate_run
-
-    train_run(load(STARTER, overrides or ()), output)
-    typer.echo()
-    evaluate_run(output)
-    typer.echo(f"\nNext: fedsgt show {output}; fedsgt export {output} --sequence 0")
-
-
 def train_run(run: Run, path: Path) -> None:
     """Train, with progress on standard error and a summary at the end."""
     ready_to_train()
@@ -111,6 +96,11 @@ def ready_to_train() -> None:
     """Called before torch is imported, so that this process trains and predicts as worker processes do."""
     if importlib.util.find_spec("torch") is None:
         raise InputError("this command needs torch and transformers: pip install 'fedsgt[train]'")
+    set_profile()
+
+
+def set_profile() -> None:
+    """For commands that use torch only if it is there."""
     from fedsgt.stack import profile
 
     os.environ.update(profile.environment())

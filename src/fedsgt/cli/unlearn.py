@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -46,9 +47,7 @@ def unlearn(
     """Forget records, slices or a client: dead modules stop serving at once and are destroyed."""
     deletions = _deletions(client, records, slices or [], everything, batch)
     from fedsgt.build.run import open_run
-    from fedsgt.cli.progress import progress
     from fedsgt.unlearning.unlearn import recover
-    from fedsgt.unlearning.unlearn import unlearn as forget
 
     folder = open_run(run)
     if dry_run:
@@ -57,13 +56,24 @@ def unlearn(
         show_dry_run(folder, deletions, as_json)
         return
     recover(folder)
-    with progress("Destroying") as done:
-        answer = forget(folder, deletions, key, done)
-    _show(folder, answer, as_json)
+    forget(folder, deletions, key, as_json)
     if retrain:
         from fedsgt.cli.retrain import retrain_if_due
 
         retrain_if_due(folder)
+
+
+def forget(
+    folder: RunFolder, deletions: Sequence[Deletion], key: str | None = None, as_json: bool = False
+) -> Answer:
+    """The request and its answer, shown."""
+    from fedsgt.cli.progress import progress
+    from fedsgt.unlearning.unlearn import unlearn as do
+
+    with progress("Destroying") as done:
+        answer = do(folder, deletions, key, done)
+    _show(folder, answer, as_json)
+    return answer
 
 
 def _deletions(

@@ -153,7 +153,6 @@ def _on_connect(*statements: str) -> Callable[[Any, Any], None]:
     def run(connection: Any, record: Any) -> None:
         for statement in statements:
             connection.execute(statement)
-        connection.commit()
 
     return run
 

@@ -39,8 +39,16 @@ class Served:
     after: Level
 
     @property
-    def records(self) -> int:
-        return sum(part["count"] for part in self.parts)
+    def deleted(self) -> str:
+        """How much it was about, in words."""
+        found = []
+        for scope, thing in (("records", ""), ("slice", "slice"), ("client", "whole client")):
+            parts = [part for part in self.parts if part["scope"] == scope]
+            records = _some(sum(part["count"] for part in parts), "record")
+            number = sum(len(part["slices"]) for part in parts) if scope == "slice" else len(parts)
+            if parts:
+                found.append(f"{_some(number, thing)} ({records})" if thing else records)
+        return ", ".join(found)
 
 
 @dataclass(frozen=True)
@@ -121,3 +129,7 @@ def _served(entry: Entry, complete: bool, after: Level) -> Served:
     parts = [{name: part[name] for name in shown} for part in entry.body["parts"]]
     body = entry.body
     return Served(entry.position, entry.time, parts, body["groups"], body["modules_died"], complete, after)
+
+
+def _some(number: int, thing: str) -> str:
+    return f"{number} {thing}{'' if number == 1 else 's'}"

@@ -16,7 +16,7 @@ from fedsgt.unlearning.history import History, Level, history, level_of
 from fedsgt.unlearning.notes import FIGURES
 from fedsgt.unlearning.retrain import due
 
-State = Literal["live", "dead", "untrained"]
+State = Literal["live", "new", "dead", "untrained"]
 
 
 @dataclass(frozen=True)
@@ -66,13 +66,12 @@ class Outlook:
         return frozenset(prefix[:depth] for prefix in self.prefixes for depth in range(1, len(prefix) + 1))
 
     def state(self, prefix: Path) -> State:
-        """Of the module of this prefix."""
+        """Of the module of this prefix; `new` is live too, but was not there from the beginning."""
         if not self.dead_groups.isdisjoint(prefix):
             return "dead"
-        return "live" if prefix in self.live_nodes else "untrained"
-
-    def is_new(self, prefix: Path) -> bool:
-        return not self.new_groups.isdisjoint(prefix)
+        if prefix not in self.live_nodes:
+            return "untrained"
+        return "live" if self.new_groups.isdisjoint(prefix) else "new"
 
     def advice(self) -> str:
         """When to retrain, in a sentence."""

@@ -15,8 +15,9 @@ from typing import Any
 from fedsgt.build.liveness import CONDEMNED, DESTROYED, REQUEST, Live
 from fedsgt.build.run import RunFolder
 from fedsgt.errors import InputError
+from fedsgt.store import Folder
 from fedsgt.store.ledger import Entry
-from fedsgt.unlearning.certify import certificate_path, certify
+from fedsgt.unlearning.certify import CERTIFICATES, certificate_path, certify
 from fedsgt.unlearning.destroy import destroy, doomed
 from fedsgt.unlearning.erase import erase_rows, rows_to_erase
 from fedsgt.unlearning.request import Deletion, content_hash, groups_hit, locate
@@ -84,11 +85,14 @@ def preview(folder: RunFolder, deletions: Sequence[Deletion]) -> tuple[Live, Liv
 def recover(folder: RunFolder, progress: Progress = lambda share: None) -> list[int]:
     """Finish every request that was accepted and not completed; the positions of those that were."""
     pending = unfinished(folder)
+    left = Folder(folder.path)
     if not pending:
+        left.sweep(f"{CERTIFICATES}/")
         return []
     with folder.publishing() as live:
         for request in unfinished(folder):
             _complete(folder, live, request, progress)
+    left.sweep()
     return [request.position for request in pending]
 
 

@@ -1,0 +1,81 @@
+"""`fedsgt demo`: a small federation trained, three deletions, predictions after each, and the proof."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fedsgt.cli.evaluate import evaluate_run
+from fedsgt.cli.options import Overrides
+from fedsgt.cli.train import STARTER, train_run
+from fedsgt.config import load
+
+if TYPE_CHECKING:
+    from fedsgt.build.run import RunFolder
+    from fedsgt.unlearning.request import Deletion
+
+RECORDS = 3  # deleted first
+
+
+def demo(
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="RUN", help="Folder of the run.")] = Path(
+        "runs/demo"
+    ),
+    overrides: Overrides = None,
+) -> None:
+    """Train the embedded default, delete records, a slice and a client, predict after each, and verify."""
+    train_run(load(STARTER, overrides or ()), output)
+    typer.echo()
+    evaluate_run(output)
+    from fedsgt.build.run import open_run
+    from fedsgt.cli.report import write_report
+    from fedsgt.cli.unlearn import forget
+    from fedsgt.cli.verify import verify_run
+
+    folder = open_run(output)
+    for number, (command, deletion) in enumerate(_deletions(folder)):
+        typer.echo(f"\n$ fedsgt unlearn {output} {command}")
+        answer = forget(folder, [deletion], key=f"demo {number}")
+        _predict(folder)
+    typer.echo(f"\n$ fedsgt verify {output}")
+    verify_run(folder)
+    page = write_report(folder)
+    typer.echo(f"\ncertificate {answer.certificate}")
+    typer.echo(f"report      {page}")
+    typer.echo(f"Next: fedsgt status {output}; fedsgt retrain {output}; fedsgt audit {output}")
+
+
+def _deletions(folder: RunFolder) -> list[tuple[str, Deletion]]:
+    """Some records of a client, a slice of another, and all of a third; what the commands would be."""
+    from fedsgt.build.holders import load_holdings
+    from fedsgt.unlearning.request import Deletion
+
+    clients = load_holdings(folder.config, folder.live().description).clients
+    first, second, third = (clients[len(clients) * share // 10] for share in (1, 4, 7))
+    slices = [part for part in first.cut() if part]
+    ids = tuple(record.id for record in slices[0][:RECORDS])
+    return [
+        (f"--client {first.name} --records ids.txt  # {', '.join(ids)}", Deletion(first.name, records=ids)),
+        (f"--client {second.name} --slice 0", Deletion(second.name, slices=(0,))),
+        (f"--client {third.name} --all", Deletion(third.name)),
+    ]
+
+
+def _predict(folder: RunFolder) -> None:
+    """On the test records, with what is live now."""
+    from fedsgt.build.holders import load_test
+    from fedsgt.unlearning.predictor import Exhausted, Predictor
+
+    test = load_test(folder.config, folder.description.labels)
+    try:
+        answer = Predictor(folder).predict(test.contents, test.ids)
+    except Exhausted as error:
+        typer.echo(f"predicting {error}")
+        return
+    right = sum(found == wanted for found, wanted in zip(answer.labels, test.labels, strict=True))
+    typer.echo(
+        f"predicting {right / len(test):.1%} of {len(test)} test records right, with "
+        f"{len(answer.sequences)} sequences, at version {answer.position} of the ledger"
+    )

@@ -1,0 +1,158 @@
+"""One page on a run: what it is, what is live, what was deleted, and what to expect.
+
+Its figures depend on the live modules, so it names the ledger's version it was made at, and is written only
+if no request came meanwhile; the next request destroys it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from fedsgt.build.liveness import Live
+from fedsgt.build.run import RunFolder
+from fedsgt.errors import InputError
+from fedsgt.plans import Estimate
+from fedsgt.store import Folder
+from fedsgt.store.ledger import Entry
+from fedsgt.store.names import StoreError
+from fedsgt.unlearning.certificate import Certificate, read_certificate
+from fedsgt.unlearning.certify import PUBLIC_KEY, certificate_path
+from fedsgt.unlearning.forecast import accuracy_ahead, chances
+from fedsgt.unlearning.history import Served
+from fedsgt.unlearning.notes import FIGURES
+from fedsgt.unlearning.outlook import Outlook, current_evaluation, outlook
+from fedsgt.unlearning.report_page import page
+from fedsgt.unlearning.signing import PublicKey
+
+REPORT = FIGURES[1]
+REQUESTS, REQUESTS_SCORED = 10, 5
+# Probabilities that are held at once for expected accuracies; larger runs do without.
+MOST_NUMBERS = 50_000_000
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A request's certificate, and what checking it against the run's key and ledger gave."""
+
+    request: Served
+    path: Path
+    certificate: Certificate | None
+    problem: str | None
+
+
+@dataclass(frozen=True)
+class Report:
+    """All that the page shows."""
+
+    folder: RunFolder
+    live: Live
+    outlook: Outlook
+    evaluation: dict[str, Any] | None
+    """None if there is none of the modules that are live now."""
+    ahead: list[Estimate | None]
+    """Expected accuracy after 1, 2, ... further requests, if something is live; empty if not computed."""
+    ahead_strategy: str
+    certificates: list[Checked]
+    head: Entry
+    made: str
+
+
+def write_report(
+    folder: RunFolder, output: Path | None = None, evaluate: Callable[[RunFolder], object] | None = None
+) -> Path:
+    """Write the page and say where; `evaluate` is called if there is no evaluation of what is live now.
+
+    Without it the page has the accuracies that are there already, or none.
+    """
+    place = _place(folder, output)
+    while True:
+        before = folder.live()
+        try:
+            if evaluate is not None and current_evaluation(folder, before) is None:
+                evaluate(folder)
+            found = gather(folder, scored=evaluate is not None)
+        except StoreError:
+            if folder.live().position == before.position:
+                raise
+            continue  # a request has destroyed what was being read
+        data = page(found, place.parent).encode()
+        with folder.publishing() as now:
+            if now.position == found.outlook.position:
+                _write(folder, place, data)
+                return place
+
+
+def gather(folder: RunFolder, scored: bool) -> Report:
+    """The facts; whoever shows them makes sure that the ledger has not moved on meanwhile."""
+    found = outlook(folder, REQUESTS)
+    live = folder.live()
+    strategy = folder.config.serving.strategy
+    strategy = "all" if strategy == "merged" else strategy
+    return Report(
+        folder=folder,
+        live=live,
+        outlook=found,
+        evaluation=current_evaluation(folder, live),
+        ahead=_ahead(folder, live, found, strategy) if scored else [],
+        ahead_strategy=strategy,
+        certificates=[_checked(folder, request) for request in found.past.requests],
+        head=folder.ledger.entries(after=live.position - 1)[0],
+        made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+    )
+
+
+def _place(folder: RunFolder, output: Path | None) -> Path:
+    place = (output or folder.path / REPORT).resolve()
+    inside = folder.path.resolve()
+    if inside in place.parents and place != inside / REPORT:
+        raise InputError(
+            f"{output}: in the run's folder a later deletion destroys only {REPORT}; give a file outside"
+        )
+    if place.is_dir() or not place.parent.is_dir():
+        problem = "is a folder" if place.is_dir() else f"the folder {place.parent} does not exist"
+        raise InputError(f"{output}: {problem}; give the file to write")
+    return place
+
+
+def _write(folder: RunFolder, place: Path, data: bytes) -> None:
+    if place == folder.path.resolve() / REPORT:
+        Folder(folder.path).write(REPORT, data)
+    else:
+        place.write_bytes(data)
+
+
+def _ahead(folder: RunFolder, live: Live, found: Outlook, strategy: str) -> list[Estimate | None]:
+    """From the probabilities of test records that the evaluation has kept beside the live modules."""
+    from fedsgt.build.evaluate import Examiner, score
+    from fedsgt.build.holders import load_test
+
+    test = load_test(folder.config, live.description.labels)
+    if found.exhausted or len(found.live_nodes) * len(test) * live.description.labels > MOST_NUMBERS:
+        return []
+    with Examiner(folder, test) as examiner:
+        predicted = examiner.probabilities(live, found.live_nodes, lambda share: None)
+
+    def accuracy(left: Sequence[tuple[int, ...]]) -> float | None:
+        measured = score(strategy, predicted, left, test.labels)
+        return None if measured is None else measured.accuracy
+
+    return accuracy_ahead(found.prefixes, chances(live), REQUESTS_SCORED, accuracy)
+
+
+def _checked(folder: RunFolder, request: Served) -> Checked:
+    path = certificate_path(folder, request.position)
+    try:
+        certificate = read_certificate(path, PublicKey.read(folder.path / PUBLIC_KEY))
+        if certificate.run != folder.description.id or certificate.request.position != request.position:
+            raise InputError("it is of another request")
+        by_position = {entry.position: entry.hash for entry in folder.ledger.entries(request.position - 1)}
+        for entry in (certificate.request, certificate.completion):
+            if by_position.get(entry.position) != entry.ledger_hash:
+                raise InputError(f"the ledger has another entry at position {entry.position}")
+    except InputError as error:
+        return Checked(request, path, None, str(error) if path.exists() else "not there yet")
+    return Checked(request, path, certificate, None)
