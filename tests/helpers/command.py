@@ -19,11 +19,13 @@ class Done:
     stderr: str
 
 
-def fedsgt(*arguments: str, cwd: Path | None = None) -> Done:
+def fedsgt(*arguments: str, cwd: Path | None = None, given: str | None = None) -> Done:
     """The command's own entry point, in this process: a new one for each call would take most of the time."""
     out, err, code = io.StringIO(), io.StringIO(), 0
-    before, here = sys.argv, Path.cwd()
+    before, here, stdin = sys.argv, Path.cwd(), sys.stdin
     sys.argv = ["fedsgt", *arguments]
+    if given is not None:
+        sys.stdin = io.StringIO(given)
     try:
         os.chdir(cwd or here)
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
@@ -31,7 +33,7 @@ def fedsgt(*arguments: str, cwd: Path | None = None) -> Done:
     except SystemExit as stop:
         code = int(stop.code or 0)
     finally:
-        sys.argv = before
+        sys.argv, sys.stdin = before, stdin
         os.chdir(here)
     return Done(code, out.getvalue(), err.getvalue())
 

@@ -17,13 +17,14 @@ from fedsgt.build.locks import FileLock, only_holder, sync_folder
 from fedsgt.config import Run, load, to_toml
 from fedsgt.errors import InputError
 from fedsgt.store import Folder, Modules, open_objects
-from fedsgt.store.ledger import Ledger
+from fedsgt.store.ledger import CorruptLedger, Ledger, file_url
 
 CONFIG, DESCRIPTION, LEDGER = "run.toml", "run.json", "ledger.sqlite"
 # Held by whoever trains, and for moments by whoever writes or destroys what depends on data.
 LOCK, STORE_LOCK = "lock", "store.lock"
 # Adapters for other software, each with a note of its modules, so that a deletion finds and destroys it.
 EXPORTS, EXPORT_NOTE = "export", "fedsgt.json"
+CERTIFICATES = "certificates"
 # What may differ when a run is continued: how it is carried out and served, not what it is.
 FREE_SECTIONS = ("engine", "unlearning", "serving")
 FIXED_KEY = ("unlearning", "ledger")  # another ledger would know of no deletion
@@ -52,7 +53,15 @@ class RunFolder:
 
     @cached_property
     def ledger(self) -> Ledger:
-        return Ledger.open(ledger_url(self.path, self.config), self.description.id)
+        ledger = Ledger.open(ledger_url(self.path, self.config), self.description.id)
+        # A chain does not show that its end was cut off; what was signed since does.
+        signed = max((path.stem for path in (self.path / CERTIFICATES).glob("*.json")), default="0")
+        if signed.isdecimal() and int(signed) >= ledger.head():
+            raise CorruptLedger(
+                f"{self.path}: the ledger ends at {ledger.head()}, but a certificate of the request at "
+                f"{int(signed)} is there; restore the ledger from a backup"
+            )
+        return ledger
 
     @cached_property
     def _watch(self) -> Watch:
@@ -136,7 +145,7 @@ def read_description(path: Path) -> Description:
 
 
 def ledger_url(path: Path, config: Run) -> str:
-    return config.unlearning.ledger or f"sqlite:///{(path / LEDGER).absolute()}"
+    return config.unlearning.ledger or file_url((path / LEDGER).absolute())
 
 
 def check_config(path: Path, config: Run) -> RunFolder | None:

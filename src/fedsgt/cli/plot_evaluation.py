@@ -39,11 +39,14 @@ def draw(path: Path, found: Evaluation) -> None:
             marker=".",
         )
     axes.plot([], [], color="tab:gray", marker=".", label="one sequence")
-    styles = {"all": ("AllSeq", "-"), "min": ("MinSeq", "--"), "long": ("LongSeq", ":")}
-    for (strategy, cell), color in zip(
-        found.strategies.items(), ("tab:blue", "tab:orange", "tab:green"), strict=False
-    ):
-        name, style = styles.get(strategy, (strategy, "-"))
+    styles = {
+        "all": ("AllSeq", "-", "tab:blue"),
+        "min": ("MinSeq", "--", "tab:orange"),
+        "long": ("LongSeq", ":", "tab:green"),
+        "merged": ("merged", "-.", "tab:purple"),
+    }
+    for strategy, cell in found.strategies.items():
+        name, style, color = styles[strategy]
         axes.axhline(cell.accuracy, color=color, linestyle=style, label=f"{name} {cell.accuracy:.1%}")
     axes.set_xlabel("modules of the sequence")
     axes.set_ylabel(f"accuracy on {found.records} test records")

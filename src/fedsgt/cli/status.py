@@ -33,7 +33,7 @@ def status(
 ) -> None:
     """Show what is live, which requests came, and how likely the run still serves after further ones."""
     from fedsgt.build.run import open_run
-    from fedsgt.cli.status_view import View
+    from fedsgt.cli.status_view import View, headline
     from fedsgt.unlearning.outlook import outlook
 
     folder = open_run(run)
@@ -48,7 +48,7 @@ def status(
     if console.is_terminal:
         console.print(View(console).page(run, found))
         return
-    console = Console(highlight=False, width=WIDTH)
+    console = Console(highlight=False, width=max(WIDTH, len(headline(run, found))))
     with console.capture() as page:
         console.print(View(console).page(run, found))
     typer.echo("\n".join(text.rstrip() for text in page.get().splitlines()))

@@ -6,6 +6,7 @@ loads without the database library.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -62,6 +63,8 @@ class Ledger:
         self.run, self.clock = run, clock
         self._database = database
         self._chain = Chain(run, database.where)
+        # A run's folder keeps its ledger open for as long as it is used, and nobody closes a folder.
+        weakref.finalize(self, database.engine.dispose)
 
     @classmethod
     def create(

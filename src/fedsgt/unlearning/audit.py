@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from fedsgt.build.liveness import Live
-from fedsgt.build.run import CONFIG, DESCRIPTION, EXPORTS, LEDGER, LOCK, STORE_LOCK, RunFolder
+from fedsgt.build.run import CERTIFICATES, CONFIG, DESCRIPTION, EXPORTS, LEDGER, LOCK, STORE_LOCK, RunFolder
 from fedsgt.errors import InputError
 from fedsgt.store import Folder
 from fedsgt.unlearning.certificate import read_certificate
-from fedsgt.unlearning.certify import CERTIFICATES, PUBLIC_KEY, SIGNING_KEY
+from fedsgt.unlearning.certify import PUBLIC_KEY, SIGNING_KEY
 from fedsgt.unlearning.destroy import hit_slices
 from fedsgt.unlearning.erase import rows_to_erase
 from fedsgt.unlearning.notes import FIGURES, METRICS, TRACKED, exports_of, metrics_lines

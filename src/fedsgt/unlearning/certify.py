@@ -6,7 +6,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from fedsgt.build.liveness import Live
-from fedsgt.build.run import RunFolder
+from fedsgt.build.run import CERTIFICATES, RunFolder
 from fedsgt.store import MissingModule
 from fedsgt.store.ledger import Entry
 from fedsgt.unlearning.certificate import (
@@ -22,7 +22,7 @@ from fedsgt.unlearning.certificate import (
 )
 from fedsgt.unlearning.signing import SigningKey
 
-CERTIFICATES, SIGNING_KEY, PUBLIC_KEY = "certificates", "signing.key", "signing.pub"
+SIGNING_KEY, PUBLIC_KEY = "signing.key", "signing.pub"
 SOFTWARE = (
     "fedsgt",
     "torch",

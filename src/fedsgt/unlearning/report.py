@@ -6,7 +6,7 @@ if no request came meanwhile; the next request destroys it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -29,7 +29,7 @@ from fedsgt.unlearning.report_page import page
 from fedsgt.unlearning.signing import PublicKey
 
 REPORT = FIGURES[1]
-REQUESTS, REQUESTS_SCORED = 10, 5
+REQUESTS, REQUESTS_SCORED, CERTIFICATES = 10, 5, 100
 # Probabilities that are held at once for expected accuracies; larger runs do without.
 MOST_NUMBERS = 50_000_000
 
@@ -57,6 +57,7 @@ class Report:
     """Expected accuracy after 1, 2, ... further requests, if something is live; empty if not computed."""
     ahead_strategy: str
     certificates: list[Checked]
+    """Of the last requests."""
     head: Entry
     made: str
 
@@ -99,7 +100,7 @@ def gather(folder: RunFolder, scored: bool) -> Report:
         evaluation=current_evaluation(folder, live),
         ahead=_ahead(folder, live, found, strategy) if scored else [],
         ahead_strategy=strategy,
-        certificates=[_checked(folder, request) for request in found.past.requests],
+        certificates=_checked(folder, found.past.requests[-CERTIFICATES:]),
         head=folder.ledger.entries(after=live.position - 1)[0],
         made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
     )
@@ -143,16 +144,22 @@ def _ahead(folder: RunFolder, live: Live, found: Outlook, strategy: str) -> list
     return accuracy_ahead(found.prefixes, chances(live), REQUESTS_SCORED, accuracy)
 
 
-def _checked(folder: RunFolder, request: Served) -> Checked:
+def _checked(folder: RunFolder, requests: Sequence[Served]) -> list[Checked]:
+    hashes = {entry.position: entry.hash for entry in folder.ledger.entries()}
+    return [_one_checked(folder, request, hashes) for request in requests]
+
+
+def _one_checked(folder: RunFolder, request: Served, hashes: Mapping[int, str]) -> Checked:
     path = certificate_path(folder, request.position)
+    if not path.exists():
+        return Checked(request, path, None, "not there yet")
     try:
         certificate = read_certificate(path, PublicKey.read(folder.path / PUBLIC_KEY))
         if certificate.run != folder.description.id or certificate.request.position != request.position:
-            raise InputError("it is of another request")
-        by_position = {entry.position: entry.hash for entry in folder.ledger.entries(request.position - 1)}
+            raise InputError(f"{path}: the certificate of another request")
         for entry in (certificate.request, certificate.completion):
-            if by_position.get(entry.position) != entry.ledger_hash:
-                raise InputError(f"the ledger has another entry at position {entry.position}")
+            if hashes.get(entry.position) != entry.ledger_hash:
+                raise InputError(f"{path}: the ledger has another entry at position {entry.position}")
     except InputError as error:
-        return Checked(request, path, None, str(error) if path.exists() else "not there yet")
+        return Checked(request, path, None, str(error).removeprefix(f"{path}: "))
     return Checked(request, path, certificate, None)

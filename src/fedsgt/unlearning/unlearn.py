@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from fedsgt.build.liveness import CONDEMNED, DESTROYED, REQUEST, Live
-from fedsgt.build.run import RunFolder
+from fedsgt.build.run import CERTIFICATES, RunFolder
 from fedsgt.errors import InputError
 from fedsgt.store import Folder
 from fedsgt.store.ledger import Entry
-from fedsgt.unlearning.certify import CERTIFICATES, certificate_path, certify
+from fedsgt.unlearning.certify import certificate_path, certify
 from fedsgt.unlearning.destroy import destroy, doomed
 from fedsgt.unlearning.erase import erase_rows, rows_to_erase
 from fedsgt.unlearning.request import Deletion, content_hash, groups_hit, locate

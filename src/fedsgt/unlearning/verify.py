@@ -225,7 +225,7 @@ def _own_folder(keep: Path | None) -> Iterator[Path]:
     try:
         yield path
     finally:
-        pass
+        shutil.rmtree(path)
 
 
 def _run_child(

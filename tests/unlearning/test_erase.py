@@ -1,0 +1,108 @@
+"""The clients' own data: taken out of their files, or left out by all who read them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from tiny_deletions import problems
+from tiny_world import Quiet, World, trained, write_rows
+
+from fedsgt.build.run import RunFolder, open_run
+from fedsgt.build.train import train
+from fedsgt.config import Run
+from fedsgt.unlearning.erase import erasable
+from fedsgt.unlearning.request import Deletion
+from fedsgt.unlearning.unlearn import unlearn
+
+
+def config(world: World, data: Path, *overrides: str) -> Run:
+    return world.config(f"data.source={data}", "data.erase=rewrite", *overrides)
+
+
+def ids_in(data: Path) -> set[str]:
+    return set(pq.read_table(data / "train.parquet").column("id").to_pylist())
+
+
+@pytest.fixture
+def data(images: World, tmp_path: Path) -> Path:
+    return write_rows(tmp_path / "data", images.rows, "image")
+
+
+@pytest.fixture
+def folder(images: World, data: Path, tmp_path: Path) -> RunFolder:
+    trained(tmp_path / "run", config(images, data))
+    return open_run(tmp_path / "run")
+
+
+def test_deleted_records_leave_their_file_and_nothing_else_does(
+    images: World, data: Path, folder: RunFolder
+) -> None:
+    row = next(row for row in images.rows if row.client == "c2")
+    before = pq.read_table(data / "train.parquet")
+    answer = unlearn(folder, [Deletion("c2", records=(row.id,))])
+    after = pq.read_table(data / "train.parquet")
+    assert after.schema.equals(before.schema, check_metadata=True)
+    assert after.to_pylist() == [entry for entry in before.to_pylist() if entry["id"] != row.id]
+    assert row.content not in (data / "train.parquet").read_bytes()
+    assert answer.certificate is not None
+    assert '"kind": "source"' in answer.certificate.read_text()
+    assert problems(folder) == []
+    assert not list(data.glob(".*"))
+
+
+def test_training_goes_on_without_them_to_the_same_bytes(
+    images: World, data: Path, folder: RunFolder
+) -> None:
+    """A whole client is gone from the file, and one record of another."""
+    row = next(row for row in images.rows if row.client == "c2")
+    gone = [row, *(other for other in images.rows if other.client == "c1")]
+    unlearn(folder, [Deletion("c1")])
+    unlearn(folder, [Deletion("c2", records=(row.id,))])
+    assert ids_in(data) == {other.id for other in images.rows if other not in gone}
+    again = train(config(images, data), folder.path, Quiet())
+    kept = {tuple(e.groups): again.modules.manifest(e.key).sha256 for e in again.description.modules}
+    other = data.parent / "tombstone"
+    trained(other, images.config())
+    marked = open_run(other)
+    unlearn(marked, [Deletion("c1")])
+    unlearn(marked, [Deletion("c2", records=(row.id,))])
+    same = train(images.config(), other, Quiet())
+    assert kept == {tuple(e.groups): same.modules.manifest(e.key).sha256 for e in same.description.modules}
+
+
+def test_where_a_file_is_not_written(images: World, data: Path, tmp_path: Path) -> None:
+    """Simulated clients, row numbers and limits depend on the whole; a read-only file cannot be."""
+    cases = {
+        "iid": ["data.partition=iid"],
+        "tombstone": ["data.erase=tombstone"],
+        "limit": ["data.limit=40"],
+        "row": ["data.id_column=#row"],
+    }
+    from fedsgt.build.description import Description
+    from fedsgt.build.prepare import prepare
+    from fedsgt.build.run import create_run
+
+    for name, overrides in cases.items():
+        run = config(images, data, *overrides)
+        made = create_run(tmp_path / name, run, Description.of(prepare(run)))
+        assert erasable(made) is None, name
+    run = config(images, data)
+    assert (
+        erasable(create_run(tmp_path / "given", run, Description.of(prepare(run)))) == data / "train.parquet"
+    )
+
+
+def test_a_simulated_client_is_left_out_by_whoever_reads(images: World, data: Path, tmp_path: Path) -> None:
+    run = config(images, data, "data.partition=iid")
+    trained(tmp_path / "run", run)
+    folder = open_run(tmp_path / "run")
+    before = (data / "train.parquet").read_bytes()
+    unlearn(folder, [Deletion("0")])
+    again = train(run, folder.path, Quiet())
+    assert (data / "train.parquet").read_bytes() == before
+    assert sum(again.description.clients[0].records) == 0
+    for entry in again.description.modules:
+        for took_part in again.modules.manifest(entry.key).participants:
+            assert again.description.clients[0].name not in took_part

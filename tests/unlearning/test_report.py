@@ -1,0 +1,293 @@
+"""The report: whole, safe to open, true to the run, and never of what was live before a request."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Callable
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from paper_run import delete, describe, fill, paper_run, rebuild
+from tiny_world import Quiet, World
+
+from fedsgt.build.evaluate import evaluate
+from fedsgt.build.run import RunFolder, open_run
+from fedsgt.build.train import train
+from fedsgt.errors import InputError
+from fedsgt.plans import make, rotations
+from fedsgt.unlearning.report import write_report
+from fedsgt.unlearning.report_records import without_passwords
+from fedsgt.unlearning.request import Deletion
+from fedsgt.unlearning.unlearn import accept, unlearn
+
+ALONE = {"meta", "rect", "path", "polyline", "circle", "br"}
+
+
+class Page(HTMLParser):
+    """Checks that tags match, and collects what the tests ask about."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.text = path.read_text(encoding="utf-8")
+        self.open: list[str] = []
+        self.tags: list[str] = []
+        self.words: list[str] = []
+        self.classes: list[str] = []
+        self.links: list[str] = []
+        self.position = -1
+        self.feed(self.text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        self.tags.append(tag)
+        self.classes.append(given.get("class") or "")
+        self.links += [given["href"] or ""] if "href" in given else []
+        if given.get("name") == "fedsgt-ledger":
+            self.position = int(given["content"] or -1)
+        if tag not in ALONE:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attrs)
+        assert tag in ALONE
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.words.append(data)
+
+    @property
+    def said(self) -> str:
+        return " ".join(" ".join(self.words).split())
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> RunFolder:
+    made = paper_run(tmp_path / "run", describe([(0, 1, 2), (2, 0, 1), (1, 2, 0)], [10, 20, 30]))
+    fill(made)
+    return made
+
+
+@pytest.fixture(scope="module")
+def trained(images: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("report") / "run"
+    made = train(images.config(), path, Quiet())
+    evaluate(made)
+    made.ledger.close()
+    return path
+
+
+def test_the_page_is_whole_and_needs_nothing_else(folder: RunFolder) -> None:
+    delete(folder, 2)
+    path = write_report(folder)
+    page = Page(path)
+    assert path == (folder.path / "report.html").resolve()
+    assert page.position == folder.ledger.head()
+    assert not {"script", "link", "img", "iframe"} & set(page.tags)
+    assert not re.search(r"(https?:)?//|@import|url\(", page.text)
+    assert page.links == ["certificates/000003.json"]
+    assert (path.parent / page.links[0]).is_file()
+    for heading in ("Modules", "Unlearning curve", "Outlook", "Accuracy", "Requests and certificates"):
+        assert heading in page.words
+    assert "3 of 9" in page.words
+
+
+def test_modules_are_drawn_once_in_their_state(folder: RunFolder) -> None:
+    delete(folder, 2)
+    rebuild(folder)
+    delete(folder, 1)
+    page = Page(write_report(folder))
+    drawn = [page.classes.count(f"node {state}") for state in ("live", "new", "dead")]
+    # Live: [0] and, with the group trained again, [2] and [2, 0]; the rest has group 1. One more is the key.
+    assert drawn == [1 + 1, 2 + 1, 6 + 1]
+    assert page.classes.count("trained") == 2
+    assert "trained again" in page.said
+
+
+def test_what_comes_from_outside_is_escaped(tmp_path: Path) -> None:
+    names = ["<script>alert(1)</script>", 'a & "b"']
+    about = describe([(0, 1), (1, 0)], [5, 5], names=names, label_names=["<img src=x>", "a&b"])
+    folder = paper_run(tmp_path / "a <b> & c", about, "data.source=<i>'\"x")
+    fill(folder)
+    delete(folder, 0)
+    (folder.path / "certificates" / "000003.json").write_text('{"<b>": 1}')
+    page = Page(write_report(folder))
+    assert not {"script", "img", "b>", "i"} & set(page.tags)
+    assert "FedSGT run a <b> & c" in page.words
+    assert "<img src=x>, a&b" in page.said
+    assert "<i>'\"x" in page.said
+
+
+def test_passwords_stay_out() -> None:
+    text = 'ledger = "postgresql+psycopg://user:pa:ss/w@rd@host/db"\nurl = "s3://bucket/x"\n'
+    assert (
+        without_passwords(text) == 'ledger = "postgresql+psycopg://user:***@host/db"\nurl = "s3://bucket/x"\n'
+    )
+
+
+def test_a_certificate_that_does_not_hold_is_shown_as_such(folder: RunFolder) -> None:
+    for group in range(2):
+        delete(folder, group)
+    place = folder.path / "certificates" / "000003.json"
+    envelope = json.loads(place.read_text())
+    envelope["body"]["run"] = "another"
+    place.write_text(json.dumps(envelope))
+    page = Page(write_report(folder))
+    assert (page.classes.count("good"), page.classes.count("bad")) == (1, 1)
+    assert "the signature does not hold" in page.said
+
+
+def test_a_certificate_of_another_ledger_does_not_hold(folder: RunFolder, tmp_path: Path) -> None:
+    delete(folder, 0)
+    other = paper_run(tmp_path / "other", describe([(0, 1, 2)], [10, 20, 30]))
+    fill(other)
+    shutil.copy(folder.path / "signing.key", other.path)
+    delete(other, 0)
+    name = "certificates/000003.json"
+    (folder.path / name).write_bytes((other.path / name).read_bytes())
+    page = Page(write_report(folder))
+    assert "the certificate of another request" in page.said
+    assert "There is no certificate that holds" in page.said
+
+
+def test_a_request_under_way_has_no_certificate_yet(folder: RunFolder) -> None:
+    accept(folder, [Deletion("client-1", slices=(0,))])
+    page = Page(write_report(folder))
+    assert "not there yet" in page.said
+    assert page.links == []
+
+
+def test_without_requests_there_is_nothing_to_prove(folder: RunFolder) -> None:
+    page = Page(write_report(folder))
+    assert "No deletion was asked for so far." in page.said
+    assert "There is no certificate that holds" in page.said
+
+
+def test_an_exhausted_run_says_so(folder: RunFolder) -> None:
+    delete(folder, 0, 1, 2)
+    page = Page(write_report(folder))
+    assert "Exhausted: no module is live." in page.words
+    assert "alarm" in page.classes
+    assert "Outlook" not in page.words
+
+
+def test_plans_of_branches_and_large_plans_make_small_pages(tmp_path: Path) -> None:
+    for name, sequences, groups in (
+        ("tree", make("tree", 8).sequences, 8),
+        ("large", rotations(100).sequences, 100),
+    ):
+        folder = paper_run(tmp_path / name, describe(sequences, [5] * groups))
+        fill(folder, lambda prefix: len(prefix) == 1)
+        path = write_report(folder)
+        page = Page(path)
+        assert path.stat().st_size < 600_000
+    assert "70 more sequences are not drawn." in page.said
+
+
+def test_a_long_history_is_cut(folder: RunFolder) -> None:
+    body = {"parts": [], "groups": [0], "modules_died": 0}
+    with folder.ledger.writing() as writer:
+        for _ in range(150):
+            writer.append("request", body)
+    page = Page(write_report(folder))
+    assert "50 earlier requests are not listed." in page.said
+
+
+# --- where and when it is written
+
+
+def test_the_page_is_made_again_if_a_request_comes_meanwhile(
+    folder: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from fedsgt.unlearning import report
+
+    inner, made = report.page, []
+
+    def interrupted(found: report.Report, place: Path) -> str:
+        text = inner(found, place)
+        if not made:
+            delete(folder, 2)
+        made.append(found.outlook.position)
+        return text
+
+    monkeypatch.setattr(report, "page", interrupted)
+    page = Page(write_report(folder))
+    assert made == [2, folder.ledger.head()]
+    assert page.position == folder.ledger.head()
+    assert "3 of 9" in page.words
+
+
+def test_the_next_request_destroys_it(folder: RunFolder) -> None:
+    path = write_report(folder)
+    delete(folder, 2)
+    assert not path.exists()
+
+
+def test_a_copy_elsewhere_links_back(folder: RunFolder, tmp_path: Path) -> None:
+    delete(folder, 2)
+    (tmp_path / "pages").mkdir()
+    path = write_report(folder, tmp_path / "pages" / "copy of it.html")
+    assert Page(path).links == ["../run/certificates/000003.json"]
+    assert not (folder.path / "report.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("output", "words"),
+    [
+        ("run/other.html", "give a file outside"),
+        ("run/modules/x.html", "give a file outside"),
+        ("nowhere/page.html", "does not exist"),
+        (".", "is a folder"),
+    ],
+)
+def test_a_place_that_will_not_do_is_refused(folder: RunFolder, output: str, words: str) -> None:
+    with pytest.raises(InputError, match=words) as refused:
+        write_report(folder, folder.path.parent / output)
+    assert "\n" not in str(refused.value)
+
+
+# --- accuracies
+
+
+def test_accuracies_are_those_of_a_current_evaluation_only(trained: Path, tmp_path: Path) -> None:
+    folder = open_run(shutil.copytree(trained, tmp_path / "run"))
+    page = Page(write_report(folder))
+    assert "on 6 test records" in page.said
+    assert "AllSeq, all live sequences" in page.said
+    old = (folder.path / "evaluation.json").read_bytes()
+    unlearn(folder, [Deletion("c1", slices=(0,))])
+    (folder.path / "evaluation.json").write_bytes(old)
+    page = Page(write_report(folder))
+    assert "Not measured since the last change" in page.said
+    assert "95 % interval" not in page.said
+
+
+def test_what_is_missing_is_measured_and_looked_ahead(trained: Path, tmp_path: Path) -> None:
+    folder = open_run(shutil.copytree(trained, tmp_path / "run"))
+    unlearn(folder, [Deletion("c1", slices=(0,))])
+    calls = []
+
+    def measure(run: RunFolder) -> None:
+        calls.append(run.ledger.head())
+        evaluate(run)
+
+    for _ in range(2):
+        page = Page(write_report(folder, evaluate=measure))
+    assert calls == [folder.ledger.head()]
+    assert "expected accuracy, if anything is live" in page.said
+    assert "Accuracies are of AllSeq, over simulated requests." in page.said
+
+
+def test_a_failing_measurement_is_not_repeated_for_ever(folder: RunFolder) -> None:
+    def fail(run: RunFolder) -> None:
+        run.modules.get("0" * 64)
+
+    attempt: Callable[[], Path] = lambda: write_report(folder, evaluate=fail)  # noqa: E731
+    with pytest.raises(InputError, match="0000"):
+        attempt()
