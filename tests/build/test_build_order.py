@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,7 @@ class Fake:
     seen: list[tuple[str, int]] = field(default_factory=list)
     queue: deque[Task] = field(default_factory=deque)
     most: int = 0
+    cancelled: list[str] = field(default_factory=list)
 
     def submit(self, task: Task) -> None:
         for key in task.parents:
@@ -54,6 +56,10 @@ class Fake:
         self.seen.append((task.key, task.round))
         state = {"w": np.full(2, task.round, np.float32)}
         return Result(task.key, task.round, state, {"c": task.round}, loss=0.5)
+
+    def cancel(self, key: str) -> None:
+        self.cancelled.append(key)
+        self.queue = deque(task for task in self.queue if task.key != key)
 
     def finish(self, state: Tensors) -> Tensors:
         return {"module": state["w"] * 10}
@@ -114,6 +120,42 @@ def test_equal_prefixes_are_trained_once(modules: Modules, capacity: int) -> Non
     assert len(fake.seen) == len(done) == 6
     _, quiet, _ = run(modules, [*first, *second], capacity=capacity)
     assert sorted(quiet.modules) == [(0, 1, 2, 3), (4,), (4, 0)]
+
+
+@dataclass
+class Deletion:
+    """A gate through which one group's deletion is seen after so many looks."""
+
+    group: int
+    after: int
+    looks: int = 0
+
+    def dead(self) -> frozenset[int]:
+        self.looks += 1
+        return frozenset({self.group} if self.looks > self.after else ())
+
+    @contextmanager
+    def publishing(self) -> Iterator[frozenset[int]]:
+        yield self.dead()
+
+
+@pytest.mark.parametrize("capacity", [1, 3])
+@pytest.mark.parametrize("after", range(0, 30, 3))
+def test_a_deletion_drops_exactly_what_depends_on_it(modules: Modules, after: int, capacity: int) -> None:
+    """Whenever it is seen: all else is trained, and nothing that depends on it is written from then on."""
+    targets, fake, quiet = targets_of(ROTATIONS), Fake(modules, capacity=capacity), Quiet()
+    gate = Deletion(1, after)
+    Build(RECIPE, modules, fake, 2, 0, quiet, gate).run(targets)
+    clean = {target.key for target in targets if 1 not in target.groups}
+    rest = {target.key for target in targets} - clean
+    present = set(modules.keys())
+    assert present >= clean
+    if gate.looks > after:
+        assert present - clean < rest
+    assert not fake.queue
+    assert {key for key, _ in fake.seen} >= present
+    assert clean.isdisjoint(fake.cancelled)
+    assert not set(modules.round_keys()) & clean
 
 
 def test_a_tree_costs_its_nodes(modules: Modules) -> None:

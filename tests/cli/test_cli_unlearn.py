@@ -6,8 +6,12 @@ import json
 import shutil
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from command import fedsgt, shown
+
+from fedsgt.data import Columns, load_table
 
 SETTINGS = {
     "data.limit": 120,
@@ -143,3 +147,19 @@ def test_the_audit_fails_when_it_should(run: str) -> None:
     assert done.returncode == 1
     assert "PROBLEM: not a file of a run" in done.stdout
     assert json.loads(fedsgt("audit", run, "--json").stdout)["ok"] is False
+
+
+def test_a_client_comes_back(run: str, tmp_path: Path) -> None:
+    shown("unlearn", run, "--client", "1", "--all")
+    table = load_table("digits", Columns(("image",)), split="public", limit=12)
+    columns = {"id": table.ids, "label": table.labels, "image": [content[0] for content in table.contents]}
+    pq.write_table(
+        pa.table({name: list(values) for name, values in columns.items()}), tmp_path / "new.parquet"
+    )
+    text = shown("rejoin", run, "--client", "1", "--data", str(tmp_path / "new.parquet"), "--slices", "2")
+    assert "client-1~2 with 12 records in groups 2" in text
+    assert "none depends on deleted data" in shown("audit", run)
+    left = fedsgt("unlearn", run, "--client", "client-1~2", "--records", "-", given=f"{table.ids[0]}\n")
+    assert "1 record deleted, groups hit: 2" in left.stdout
+    done = fedsgt("rejoin", run, "--client", "1", "--data", str(tmp_path / "nowhere.parquet"))
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)

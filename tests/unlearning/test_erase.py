@@ -45,6 +45,7 @@ def test_deleted_records_leave_their_file_and_nothing_else_does(
     after = pq.read_table(data / "train.parquet")
     assert after.schema.equals(before.schema, check_metadata=True)
     assert after.to_pylist() == [entry for entry in before.to_pylist() if entry["id"] != row.id]
+    assert isinstance(row.content, bytes)
     assert row.content not in (data / "train.parquet").read_bytes()
     assert answer.certificate is not None
     assert '"kind": "source"' in answer.certificate.read_text()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -17,10 +16,12 @@ from fedsgt.build.evaluate import evaluate
 from fedsgt.build.run import RunFolder, open_run
 from fedsgt.build.train import train
 from fedsgt.errors import InputError
-from fedsgt.plans import make, rotations
-from fedsgt.unlearning.report import write_report
+from fedsgt.plans import rotations
+from fedsgt.unlearning.report import Report, write_report
+from fedsgt.unlearning.report_page import page as page_of
 from fedsgt.unlearning.report_records import without_passwords
 from fedsgt.unlearning.request import Deletion
+from fedsgt.unlearning.signing import SigningKey, sign
 from fedsgt.unlearning.unlearn import accept, unlearn
 
 ALONE = {"meta", "rect", "path", "polyline", "circle", "br"}
@@ -156,6 +157,17 @@ def test_a_certificate_of_another_ledger_does_not_hold(folder: RunFolder, tmp_pa
     assert "There is no certificate that holds" in page.said
 
 
+def test_a_certificate_that_the_ledger_contradicts_does_not_hold(folder: RunFolder) -> None:
+    delete(folder, 0)
+    place = folder.path / "certificates" / "000003.json"
+    body = json.loads(place.read_text())["body"]
+    body["completion"]["ledger_hash"] = "0" * 64
+    place.write_text(json.dumps(sign(body, SigningKey.read(folder.path / "signing.key"))))
+    page = Page(write_report(folder))
+    assert "the ledger has another entry at position 5" in page.said
+    assert "good" not in page.classes
+
+
 def test_a_request_under_way_has_no_certificate_yet(folder: RunFolder) -> None:
     accept(folder, [Deletion("client-1", slices=(0,))])
     page = Page(write_report(folder))
@@ -179,15 +191,15 @@ def test_an_exhausted_run_says_so(folder: RunFolder) -> None:
 
 def test_plans_of_branches_and_large_plans_make_small_pages(tmp_path: Path) -> None:
     for name, sequences, groups in (
-        ("tree", make("tree", 8).sequences, 8),
-        ("large", rotations(100).sequences, 100),
+        ("tree", ((0, 1, 2, 3), (0, 1, 3), (2, 3), (0, 2)), 4),
+        ("large", rotations(60).sequences, 60),
     ):
         folder = paper_run(tmp_path / name, describe(sequences, [5] * groups))
         fill(folder, lambda prefix: len(prefix) == 1)
         path = write_report(folder)
         page = Page(path)
         assert path.stat().st_size < 600_000
-    assert "70 more sequences are not drawn." in page.said
+    assert "30 more sequences are not drawn." in page.said
 
 
 def test_a_long_history_is_cut(folder: RunFolder) -> None:
@@ -205,18 +217,16 @@ def test_a_long_history_is_cut(folder: RunFolder) -> None:
 def test_the_page_is_made_again_if_a_request_comes_meanwhile(
     folder: RunFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from fedsgt.unlearning import report
+    made = list[int]()
 
-    inner, made = report.page, []
-
-    def interrupted(found: report.Report, place: Path) -> str:
-        text = inner(found, place)
+    def interrupted(found: Report, place: Path) -> str:
+        text = page_of(found, place)
         if not made:
             delete(folder, 2)
         made.append(found.outlook.position)
         return text
 
-    monkeypatch.setattr(report, "page", interrupted)
+    monkeypatch.setattr("fedsgt.unlearning.report.page", interrupted)
     page = Page(write_report(folder))
     assert made == [2, folder.ledger.head()]
     assert page.position == folder.ledger.head()
@@ -288,6 +298,5 @@ def test_a_failing_measurement_is_not_repeated_for_ever(folder: RunFolder) -> No
     def fail(run: RunFolder) -> None:
         run.modules.get("0" * 64)
 
-    attempt: Callable[[], Path] = lambda: write_report(folder, evaluate=fail)  # noqa: E731
     with pytest.raises(InputError, match="0000"):
-        attempt()
+        write_report(folder, evaluate=fail)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tiny_deletions import copied, prefixes, problems, trained_run
@@ -229,7 +230,7 @@ def test_who_came_back_can_leave_again_and_come_back_again(folder: RunFolder, re
     assert problems(folder) == []
 
 
-WRONG = {
+WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "client": ({"client": "c9"}, "client 'c9' is not in this run"),
     "slices": ({"slices": 9}, "8 records for 9 slices"),
     "groups": ({"slices": 2, "groups": 3}, "groups: 3 for 2 slices"),
@@ -240,7 +241,7 @@ WRONG = {
 @pytest.mark.parametrize("name", WRONG)
 def test_who_cannot_come_back(name: str, folder: RunFolder, returning: Path) -> None:
     changes, problem = WRONG[name]
-    arguments = {"client": "c1", "source": returning, "slices": SLICES, "groups": 1} | changes
+    arguments: dict[str, Any] = {"client": "c1", "source": returning, "slices": SLICES, "groups": 1} | changes
     before = folder.path.joinpath("run.json").read_bytes()
     with pytest.raises(InputError, match=problem):
         rejoin(folder, display=Quiet(), **arguments)

@@ -6,6 +6,7 @@ import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import numpy as np
 import pytest
 from tiny_deletions import bytes_of, copied, prefixes, problems, trained_run
 from tiny_world import Quiet, World, trained
@@ -13,6 +14,7 @@ from tiny_world import Quiet, World, trained
 from fedsgt.build.export import export_sequence
 from fedsgt.build.run import RunFolder
 from fedsgt.build.train import train
+from fedsgt.engine.cache import ActivationCache
 from fedsgt.errors import InputError
 from fedsgt.unlearning.certificate import read_certificate
 from fedsgt.unlearning.request import Deletion
@@ -177,6 +179,24 @@ def test_everything_made_of_dead_modules_goes(images: World, folder: RunFolder) 
     assert dead.key not in (folder.path / "metrics.jsonl").read_text()
     assert alive.key in (folder.path / "metrics.jsonl").read_text()
     assert problems(folder) == []
+
+
+def test_destroyed_activations_cannot_be_written_again(folder: RunFolder) -> None:
+    """As a worker that is still training would, until the run is trained anew."""
+    mark = folder.description.clients[1].slices[0]
+    (kept,) = (folder.cache / mark).iterdir()
+    items = [{"hidden": np.zeros((2, 2), np.float32)}]
+    unlearn(folder, [Deletion("c1", slices=(0,))])
+    cache = ActivationCache(folder.cache, "recipe")
+    cache.put(mark, items)
+    assert cache.get(mark) is None
+    assert not kept.exists()
+    assert (folder.cache / mark).read_bytes() == b""
+    other = folder.description.clients[1].slices[1]
+    cache.put(other, items)
+    assert cache.get(other) is not None
+    folder.sweep()
+    assert not (folder.cache / mark).exists()
 
 
 def test_no_id_is_in_the_ledger_or_in_a_certificate(images: World, folder: RunFolder) -> None:

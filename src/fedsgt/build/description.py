@@ -145,7 +145,8 @@ class Description(Part):
     def depths_before(self, groups: Collection[int]) -> NDArray[np.int64]:
         """How many groups of each sequence stand before the first of these."""
         # The last column stands for no group.
-        return self._places[:, [*groups, self.groups]].min(axis=1)
+        depths: NDArray[np.int64] = self._places[:, [*groups, self.groups]].min(axis=1)
+        return depths
 
     @cached_property
     def prints(self) -> dict[int, str]:

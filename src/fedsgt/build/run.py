@@ -108,11 +108,14 @@ class RunFolder:
             if self.modules.state(key) == "present":  # killed before its checkpoint was removed
                 self.modules.discard_round(key)
         known = {fingerprint for client in self.description.clients for fingerprint in client.slices}
-        kept = [folder for folder in self.cache.iterdir() if folder.is_dir()] if self.cache.is_dir() else []
-        for folder in kept:
-            if folder.name not in known:
-                shutil.rmtree(folder)
-            for left in folder.glob("*.tmp"):
+        for kept in list(self.cache.iterdir()) if self.cache.is_dir() else []:
+            if (
+                kept.is_file()
+            ):  # in the place of activations that were destroyed, for who might write them again
+                kept.unlink()
+            elif kept.name not in known:
+                shutil.rmtree(kept)
+            for left in kept.glob("*.tmp"):
                 left.unlink()
 
     @contextmanager

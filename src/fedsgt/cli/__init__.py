@@ -17,10 +17,13 @@ from fedsgt.cli import (
     evaluate,
     plan,
     predict,
+    report,
     retrain,
     runs,
+    status,
     train,
     unlearn,
+    verify,
 )
 from fedsgt.errors import InputError
 
@@ -45,7 +48,10 @@ app.command("predict")(predict.predict)
 app.command("unlearn")(unlearn.unlearn)
 app.command("retrain")(retrain.retrain)
 app.command("rejoin")(retrain.rejoin)
+app.command("status")(status.status)
 app.command("audit")(audit.audit)
+app.command("verify")(verify.verify)
+app.command("report")(report.report)
 app.add_typer(certificate.app, name="certificate")
 
 

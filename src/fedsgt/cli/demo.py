@@ -9,7 +9,10 @@ import typer
 
 from fedsgt.cli.evaluate import evaluate_run
 from fedsgt.cli.options import Overrides
+from fedsgt.cli.report import report
 from fedsgt.cli.train import STARTER, train_run
+from fedsgt.cli.unlearn import forget
+from fedsgt.cli.verify import verify
 from fedsgt.config import load
 
 if TYPE_CHECKING:
@@ -30,9 +33,6 @@ def demo(
     typer.echo()
     evaluate_run(output)
     from fedsgt.build.run import open_run
-    from fedsgt.cli.report import write_report
-    from fedsgt.cli.unlearn import forget
-    from fedsgt.cli.verify import verify_run
 
     folder = open_run(output)
     for number, (command, deletion) in enumerate(_deletions(folder)):
@@ -40,11 +40,16 @@ def demo(
         answer = forget(folder, [deletion], key=f"demo {number}")
         _predict(folder)
     typer.echo(f"\n$ fedsgt verify {output}")
-    verify_run(folder)
-    page = write_report(folder)
-    typer.echo(f"\ncertificate {answer.certificate}")
-    typer.echo(f"report      {page}")
-    typer.echo(f"Next: fedsgt status {output}; fedsgt retrain {output}; fedsgt audit {output}")
+    try:
+        verify(output)
+    except typer.Exit as done:
+        if done.exit_code:
+            raise
+    typer.echo(f"\n$ fedsgt report {output}")
+    report(output)
+    typer.echo(f"\nThe certificate of the last deletion: {answer.certificate}")
+    typer.echo(f"The report, to open in a browser:     {output / 'report.html'}")
+    typer.echo(f"Next: fedsgt status {output}; fedsgt audit {output}; fedsgt retrain {output}")
 
 
 def _deletions(folder: RunFolder) -> list[tuple[str, Deletion]]:
@@ -53,12 +58,13 @@ def _deletions(folder: RunFolder) -> list[tuple[str, Deletion]]:
     from fedsgt.unlearning.request import Deletion
 
     clients = load_holdings(folder.config, folder.live().description).clients
-    first, second, third = (clients[len(clients) * share // 10] for share in (1, 4, 7))
+    first, second, third = (clients[len(clients) * share // 10] for share in (3, 6, 2))
+    last = second.slices - 1
     slices = [part for part in first.cut() if part]
     ids = tuple(record.id for record in slices[0][:RECORDS])
     return [
         (f"--client {first.name} --records ids.txt  # {', '.join(ids)}", Deletion(first.name, records=ids)),
-        (f"--client {second.name} --slice 0", Deletion(second.name, slices=(0,))),
+        (f"--client {second.name} --slice {last}", Deletion(second.name, slices=(last,))),
         (f"--client {third.name} --all", Deletion(third.name)),
     ]
 

@@ -25,7 +25,7 @@ class Attacked:
     """The records, and the clients' data with and without them."""
 
     table: Table = field(repr=False)
-    """Deleted records, then, once or several times, as many unseen ones with the same labels in the same order;
+    """Deleted records, then once or several times as many unseen ones, with the same labels in their order;
     as owner these have the one of the deleted record that they go with."""
     count: int
     """Of deleted records in it."""

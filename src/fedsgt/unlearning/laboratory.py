@@ -134,7 +134,7 @@ def _prepared(folder: RunFolder, known: Description, attacked: Attacked) -> Prep
 
 
 def _plan(known: Description, clients: Sequence[Client]) -> Plan:
-    """The run's plan; a group that was left out of it, because it had become empty, is last in each sequence."""
+    """The run's plan; a group that had become empty, and so left it, is last in each sequence."""
     held = {
         group
         for client, groups in zip(clients, known.groups_of, strict=True)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import shutil
 import sys
 import threading
 from collections.abc import Callable, Sequence
@@ -147,8 +146,9 @@ def _end_with_parent(path: Path) -> None:
 
     def wait() -> None:
         os.read(sys.stdin.fileno(), 1)
-        shutil.rmtree(path, ignore_errors=True)
-        os._exit(1)
+        # In the place of this process, so that none of its threads goes on writing into the folder.
+        code = "import shutil, sys; shutil.rmtree(sys.argv[1])"
+        os.execv(sys.executable, [sys.executable, "-I", "-c", code, str(path)])
 
     threading.Thread(target=wait, daemon=True).start()
 
