@@ -202,6 +202,14 @@ def test_plans_of_branches_and_large_plans_make_small_pages(tmp_path: Path) -> N
     assert "30 more sequences are not drawn." in page.said
 
 
+def test_a_module_that_sequences_share_is_drawn_once(tmp_path: Path) -> None:
+    folder = paper_run(tmp_path / "run", describe([(0, 1, 2), (0, 1, 3), (0, 2)], [5] * 4))
+    fill(folder)
+    page = Page(write_report(folder))
+    assert page.classes.count("node live") == 5 + 1  # and one in the key
+    assert page.classes.count("edge") == 4
+
+
 def test_a_long_history_is_cut(folder: RunFolder) -> None:
     body = {"parts": [], "groups": [0], "modules_died": 0}
     with folder.ledger.writing() as writer:

@@ -45,7 +45,7 @@ def tree(found: Outlook) -> tuple[str, int]:
 
 
 def _new_in(row: Row) -> list[Path]:
-    return [row.path[: depth + 1] for depth in range(0, min(len(row.path), DEPTH))]
+    return [row.path[: depth + 1] for depth in range(row.start, min(len(row.path), DEPTH))]
 
 
 def _left(depth: int) -> int:
