@@ -155,8 +155,11 @@ def test_a_client_that_came_back_and_row_numbers_for_ids(images: World, tmp_path
     unlearn(folder, [Deletion("client-1~2", records=("000000004",))])
     folder = train(config, tmp_path / "run", Quiet())
     assert [sum(client.records) for client in folder.live().description.clients] == [12, 12, 12, 12, 8]
-    found = verify(folder, command=warm())
+    found = verify(folder, command=warm(), keep=tmp_path / "kept")
     assert all_same(found, 12)
+    (holder,) = files_with(tmp_path / "kept", ["000000004"])  # another client's record, which is retained
+    assert holder != "records/4.parquet"
+    assert files_with(tmp_path / "kept", [str(tmp_path / "again.parquet")]) == {}
     assert (1, 3) in {entry.groups for entry in found.modules}
 
 
