@@ -78,6 +78,21 @@ def test_defaults_are_the_same_when_given(images: World, done: Path) -> None:
     train(images.config("grouping.groups=2", "peft.alpha=16", "training.clip=1"), done, Quiet())
 
 
+def test_a_changed_description_works_everything_out_anew(images: World) -> None:
+    first = Description.of(prepare(images.config()))
+    assert (first.groups_of, len(first.keys), len(first.prints)) is not None
+    assert first.depths_before({0}).tolist() == [0, 1, 2]
+    orders = [order[:1] for order in first.sequences]
+    modules = [entry for entry in first.modules if len(entry.groups) == 1]
+    again = first.model_copy(
+        update={"sequences": orders, "modules": modules, "group_of": [0, *first.group_of[1:]]}
+    )
+    assert again == Description.read(again.to_text(), "text")
+    assert again.groups_of[0][0] == 0
+    assert set(again.keys) == {(0,), (1,), (2,)}
+    assert again.depths_before({0}).tolist() == [0, 1, 1]
+
+
 def test_a_run_reads_as_it_was_written(images: World, tmp_path: Path) -> None:
     prepared, folder = started(tmp_path / "run", images.config())
     assert open_run(tmp_path / "run") == folder

@@ -12,7 +12,9 @@ from tiny_world import Quiet, World, trained, write_rows
 from fedsgt.build.run import RunFolder, open_run
 from fedsgt.build.train import train
 from fedsgt.config import Run
+from fedsgt.errors import InputError
 from fedsgt.unlearning.erase import erasable
+from fedsgt.unlearning.rejoin import rejoin
 from fedsgt.unlearning.request import Deletion
 from fedsgt.unlearning.unlearn import unlearn
 
@@ -107,3 +109,21 @@ def test_a_simulated_client_is_left_out_by_whoever_reads(images: World, data: Pa
     for entry in again.description.modules:
         for took_part in again.modules.manifest(entry.key).participants:
             assert again.description.clients[0].name not in took_part
+
+
+def test_a_file_of_which_nothing_is_left(
+    images: World, data: Path, folder: RunFolder, tmp_path: Path
+) -> None:
+    """Of all owners, and of one who came back: empty, known to be, and no error to whoever reads it."""
+    source = write_rows(tmp_path / "new", images.rows[:6], "image") / "train.parquet"
+    rejoin(folder, "c1", source, 1, 1, Quiet())
+    unlearn(folder, [Deletion("c1~2")])
+    assert pq.read_table(source).num_rows == 0
+    row = next(row for row in images.rows if row.client == "c2")
+    unlearn(folder, [Deletion("c2", records=(row.id,))])
+    again = train(config(images, data), folder.path, Quiet())
+    assert problems(again) == []
+    unlearn(again, [Deletion(name) for name in ("c0", "c1", "c2", "c3")])
+    assert ids_in(data) == set()
+    with pytest.raises(InputError, match="no record is left in any group"):
+        train(config(images, data), folder.path, Quiet())

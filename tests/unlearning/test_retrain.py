@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from fedsgt.build.prepare import prepare
 from fedsgt.build.run import RunFolder, open_run
 from fedsgt.build.targets import Target
 from fedsgt.build.train import train
+from fedsgt.data import slice_of
 from fedsgt.engine.task import Result
 from fedsgt.errors import InputError
 from fedsgt.unlearning.rejoin import rejoin
@@ -89,6 +91,20 @@ def test_a_group_without_records_is_left_out(images: World, folder: RunFolder) -
     assert again.live().description.sequences == [[0, 1], [1, 0]]
     assert all(prefixes(again))
     assert problems(again) == []
+
+
+def test_a_group_that_never_had_a_record_stays_in_the_plan(images: World, tmp_path: Path) -> None:
+    """Hashes may leave a slice empty; a later group of one such slice is allowed, and the run can go on."""
+    rows = [row for row in images.rows if row.client != "c3"]
+    slices = [slice_of(row.id, f"0/{row.client}", 2) for row in rows]
+    few = [row for row, index in zip(rows, slices, strict=True) if not (row.client == "c0" and index == 1)]
+    world = replace(images, rows=tuple(few))
+    config = world.config("data.clients=3", "grouping.groups=6", "plan.budget=1", "data.labels=3")
+    folder = train(config, tmp_path / "run", Quiet())
+    quiet = Quiet()
+    train(config, tmp_path / "run", quiet)
+    assert quiet.modules == []
+    assert [len(order) for order in folder.live().description.sequences] == [6]
 
 
 def test_when_nobody_is_left_training_says_so(folder: RunFolder) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -102,6 +102,11 @@ class Description(Part):
                 for target in prepared.targets
             ],
         )
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """Made anew: pydantic's own would keep what was worked out of the values before."""
+        values = {name: getattr(self, name) for name in type(self).model_fields}
+        return type(self)(**(values | dict(update or {})))
 
     @classmethod
     def read(cls, text: str, where: str) -> Self:

@@ -103,16 +103,26 @@ def _plan(run: Run) -> Plan:
 
 
 def _left(known: Description, clients: Sequence[Client]) -> Plan:
-    """The known plan without groups that have no record left: there is nothing to train on them."""
-    records = [0] * known.groups
-    for client, groups in zip(clients, known.groups_of, strict=True):
-        for size, group in zip(client.slice_sizes(), groups, strict=True):
-            records[group] += size
-    orders = (tuple(group for group in order if records[group]) for order in known.sequences)
+    """The known plan without groups that lost their last record: there is nothing to train on them."""
+    held = _group_sizes(known, [client.records for client in known.clients])
+    left = _group_sizes(known, [client.slice_sizes() for client in clients])
+    emptied = {
+        group for group, (before, now) in enumerate(zip(held, left, strict=True)) if before and not now
+    }
+    orders = (tuple(group for group in order if group not in emptied) for order in known.sequences)
     sequences = list(dict.fromkeys(order for order in orders if order))
     if not sequences:
         raise InputError("no record is left in any group; there is nothing to train on")
     return Plan.of(known.plan, known.groups, sequences)
+
+
+def _group_sizes(known: Description, sizes: Sequence[Sequence[int]]) -> list[int]:
+    """Records of each group, from those of each client's slices."""
+    found = [0] * known.groups
+    for client, groups in zip(sizes, known.groups_of, strict=True):
+        for size, group in zip(client, groups, strict=True):
+            found[group] += size
+    return found
 
 
 def make_recipe(run: Run, labels: int, inputs: Inputs, stack: Stack) -> Recipe:

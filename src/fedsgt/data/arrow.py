@@ -8,12 +8,15 @@ from fedsgt.data.extras import require
 from fedsgt.data.table import ROW, Columns, Table, checked_labels, rows_to_use
 from fedsgt.errors import InputError
 
+# Noted beside the schema of a file whose last row was deleted: it is as empty as it should be.
+ERASED = b"fedsgt.erased"
+
 
 def table_from_arrow(
     rows: Any, columns: Columns, *, where: str, labels: int | None, limit: int | None
 ) -> Table:
     """The rows of a pyarrow table as records in the order of their ids; `where` begins every error."""
-    if not rows.num_rows:
+    if not rows.num_rows and ERASED not in (rows.schema.metadata or {}):
         raise InputError(f"{where}: there are no rows; allowed: at least one record")
     count, names = _label_count(rows.schema.metadata, columns.label, labels, where)
     ids = (

@@ -83,7 +83,7 @@ def _given(table: Table, order: Sequence[int], clients: int) -> list[tuple[str, 
 
 
 def _known(table: Table, order: Sequence[int], known: Sequence[str]) -> list[tuple[str, Indices]]:
-    shares = dict(partition_given([table.owners[row] for row in order] if table.owners else []))
+    shares = dict(partition_given([table.owners[row] for row in order])) if table.owners else {}
     stranger = next((name for name in shares if name not in known), None)
     if stranger is not None:
         raise InputError(f"the records have an owner {stranger!r}, who is no client of this run")

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
-from fedsgt.data.arrow import check_columns
+from fedsgt.data.arrow import ERASED, check_columns
 from fedsgt.data.extras import one_line, require
 from fedsgt.errors import InputError
 
@@ -42,10 +42,12 @@ def rewrite_parquet(path: Path, id_column: str, gone: Collection[str]) -> None:
     arrow, parquet = require("pyarrow"), require("pyarrow.parquet")
     with parquet.ParquetFile(path) as file:
         rows = file.read()
-    kept = [str(value) not in gone for value in rows.column(id_column).to_pylist()]
+    left = rows.filter(arrow.array([str(value) not in gone for value in rows.column(id_column).to_pylist()]))
+    if not left.num_rows:
+        left = left.replace_schema_metadata({**(left.schema.metadata or {}), ERASED: b"1"})
     unfinished = path.with_name(f".{path.name}.erasing")
     try:
-        parquet.write_table(rows.filter(arrow.array(kept)), unfinished)
+        parquet.write_table(left, unfinished)
         with unfinished.open("rb+") as written:
             os.fsync(written.fileno())
         shutil.copymode(path, unfinished)

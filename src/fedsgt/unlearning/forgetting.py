@@ -7,6 +7,7 @@ built again, with the deleted records, in a folder that is gone afterwards. Noth
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from math import ceil
 from pathlib import Path
@@ -102,12 +103,14 @@ def measure(
     strategy: str | None = None,
     limit: int | None = None,
     seed: int = 0,
+    begin: Callable[[int], None] = lambda records: None,
     progress: Progress = lambda share: None,
 ) -> Forgetting:
     """Attack what is served now, and what was served before all deletions so far.
 
     `deleted` is a file that has deleted records which the run's source has no longer; at most `limit` of them
-    are attacked. A shadow model learns in so many rounds, by default as much as a sequence does.
+    are attacked. A shadow model learns in so many rounds, by default as much as a sequence does. `begin` is
+    told how many deleted records are going to be learnt again, before any is.
     """
     if shadows < 4 or shadows % 2:
         raise InputError(f"shadows: {shadows} is not allowed; it is an even number of at least 4")
@@ -120,6 +123,7 @@ def measure(
     before = Before.of(folder, live.description, attacked, predictor.strategy)
     rounds = shadow_rounds or _sequence_rounds(before)
     shadow = Shadows.of(before, attacked, shadows, rounds, seed)
+    begin(attacked.deleted)
     told, shadows_told = experiment(folder, live, before, shadow, progress)
     labels = attacked.table.labels
     systems = [None if said is None else membership.confidences(said, labels) for said in (told, after)]
