@@ -20,6 +20,7 @@ SETTINGS = {
     "data.partition": "iid",
     "grouping.groups": 2,
     "plan.budget": 2,
+    "engine.workers": 0,
     "training.epochs": 1,
 }
 SMALL = [part for key, value in SETTINGS.items() for part in ("-s", f"{key}={value}")]
