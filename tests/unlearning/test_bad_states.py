@@ -207,6 +207,9 @@ def test_modules_in_an_object_store(images: World, tmp_path: Path) -> None:
     left = {entry.key for entry in folder.description.modules if dead.isdisjoint(entry.groups)}
     assert {place.parent.name for place in (tmp_path / "objects").rglob("*.safetensors")} == left
     assert problems(folder) == []
+    (tmp_path / "objects" / "modules" / ("1" * 64)).mkdir()
+    (tmp_path / "objects" / "modules" / ("1" * 64) / "module.safetensors").write_text("left")
+    assert [finding.problem for finding in problems(folder)] == ["no module of this run"]
 
 
 def test_the_audit_finds_what_should_not_be_there(folder: RunFolder, tmp_path: Path) -> None:
@@ -234,7 +237,7 @@ def test_the_audit_finds_what_should_not_be_there(folder: RunFolder, tmp_path: P
         "report.html": "older than the request",
         "rounds/" + dead.key + ".safetensors": "was hit by the request at 3",
         "cache/" + "0" * 64 + "/x.activations": "of a slice that changed or is gone",
-        "export/sequence-0-3/adapter_model.safetensors": "modules that are not live",
+        "export/sequence-0-3/adapter_model.safetensors": "does not say which modules",
         "modules/" + "1" * 64 + "/module.safetensors": "no module of this run",
         "certificates/000009.json": "000009.json",
         ".0123456789abcdef.run.json": "left by a killed writer",

@@ -13,7 +13,7 @@ from fedsgt.build.run import RunFolder, open_run
 from fedsgt.build.train import train
 from fedsgt.config import Run
 from fedsgt.errors import InputError
-from fedsgt.unlearning.erase import erasable
+from fedsgt.unlearning.erase import erasable, sources
 from fedsgt.unlearning.rejoin import rejoin
 from fedsgt.unlearning.request import Deletion
 from fedsgt.unlearning.unlearn import unlearn
@@ -90,11 +90,11 @@ def test_where_a_file_is_not_written(images: World, data: Path, tmp_path: Path) 
     for name, overrides in cases.items():
         run = config(images, data, *overrides)
         made = create_run(tmp_path / name, run, Description.of(prepare(run)))
-        assert erasable(made) is None, name
+        assert not erasable(made, data / "train.parquet"), name
     run = config(images, data)
-    assert (
-        erasable(create_run(tmp_path / "given", run, Description.of(prepare(run)))) == data / "train.parquet"
-    )
+    made = create_run(tmp_path / "given", run, Description.of(prepare(run)))
+    assert sources(made, made.description) == {data / "train.parquet": {0, 1, 2, 3}}
+    assert erasable(made, data / "train.parquet")
 
 
 def test_a_simulated_client_is_left_out_by_whoever_reads(images: World, data: Path, tmp_path: Path) -> None:
@@ -127,3 +127,49 @@ def test_a_file_of_which_nothing_is_left(
     assert ids_in(data) == set()
     with pytest.raises(InputError, match="no record is left in any group"):
         train(config(images, data), folder.path, Quiet())
+
+
+def test_a_link_leads_to_the_file_that_is_written(images: World, data: Path, tmp_path: Path) -> None:
+    real = tmp_path / "elsewhere.parquet"
+    (data / "train.parquet").rename(real)
+    (data / "train.parquet").symlink_to(real)
+    trained(tmp_path / "run", config(images, data))
+    row = next(row for row in images.rows if row.client == "c2")
+    unlearn(open_run(tmp_path / "run"), [Deletion("c2", records=(row.id,))])
+    assert (data / "train.parquet").is_symlink()
+    assert row.id not in pq.read_table(real).column("id").to_pylist()
+
+
+def test_the_name_of_a_file_stays_out_of_the_ledger(images: World, folder: RunFolder, tmp_path: Path) -> None:
+    source = write_rows(tmp_path / "new", images.rows[:6], "image") / "train.parquet"
+    source.rename(tmp_path / "alice-jones.parquet")
+    rejoin(folder, "c1", tmp_path / "alice-jones.parquet", 1, 1, Quiet())
+    answer = unlearn(folder, [Deletion("c1~2")])
+    assert answer.certificate is not None
+    assert '"kind": "source"' in answer.certificate.read_text()
+    for text in (answer.certificate.read_text(), str([entry.body for entry in folder.ledger.entries()])):
+        assert "alice" not in text
+
+
+def test_a_lost_file_of_one_client_stops_nobody_else(
+    images: World, folder: RunFolder, tmp_path: Path
+) -> None:
+    source = write_rows(tmp_path / "new", images.rows[:6], "image") / "train.parquet"
+    rejoin(folder, "c1", source, 1, 1, Quiet())
+    source.unlink()
+    row = next(row for row in images.rows if row.client == "c2")
+    unlearn(folder, [Deletion("c2", records=(row.id,))])
+    unlearn(folder, [Deletion("c3")])
+    unlearn(folder, [Deletion("c1~2")])
+    assert problems(folder) == []
+    assert problems(train(folder.config, folder.path, Quiet())) == []
+
+
+def test_a_file_belongs_to_one_enrolment(
+    images: World, folder: RunFolder, data: Path, tmp_path: Path
+) -> None:
+    source = write_rows(tmp_path / "new", images.rows[:6], "image") / "train.parquet"
+    rejoin(folder, "c1", source, 1, 1, Quiet())
+    for taken in (source, data / "train.parquet"):
+        with pytest.raises(InputError, match="records of this run are in it already"):
+            rejoin(folder, "c1", taken, 1, 1, Quiet())

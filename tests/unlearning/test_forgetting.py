@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import stat
 import tempfile
 from collections.abc import Sequence
@@ -15,15 +16,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import typer
+from click.testing import Result
 from tiny_deletions import bytes_of, copied, trained_run
 from tiny_world import CLIENTS, LABELS, Quiet, Row, World, pgm, save_models, trained, write_rows
-from typer.testing import CliRunner, Result
+from typer.testing import CliRunner
 
+from fedsgt.build.build import Build
 from fedsgt.build.run import RunFolder, open_run
 from fedsgt.build.train import train
 from fedsgt.cli import forgetting as command
 from fedsgt.errors import InputError
-from fedsgt.unlearning import forgetting as forgetting_module
 from fedsgt.unlearning import laboratory
 from fedsgt.unlearning.attacked import Attacked, find_attacked
 from fedsgt.unlearning.forgetting import LIRA, LOSS, Attack, Case, Forgetting, measure
@@ -55,8 +57,8 @@ def noise(count: int, seed: int, name: str) -> tuple[Row, ...]:
 def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     folder = tmp_path_factory.mktemp("forgetting")
     save_models(folder)
-    write_rows(folder / "unseen", noise(90, 4, "u"), "image")
-    return World(folder, "image", noise(12 * CLIENTS, 3, "r"))
+    write_rows(folder / "unseen", noise(90, 1020, "u"), "image")
+    return World(folder, "image", noise(12 * CLIENTS, 20, "r"))
 
 
 def config_of(world: World, *more: str) -> list[str]:
@@ -101,7 +103,11 @@ def facts(found: Forgetting) -> dict[str, Any]:
 
 
 def test_what_was_memorised_is_recognised_before_and_not_after(world: World, tmp_path: Path) -> None:
-    """Random labels, learnt by heart: a clear case for both attacks."""
+    """Random labels, learnt by heart.
+
+    Before is clear whatever the data. After, an interval misses 0.5 by chance for one draw of the data in
+    twenty: the world's seed is one for which it does not.
+    """
     settings = ("training.epochs=10", "training.rounds=4", "peft.rank=16")
     faster = ("training.learning_rate=0.03", "training.batch_size=16")
     trained(tmp_path / "run", world.config(*config_of(world, *settings, *faster)))
@@ -118,7 +124,7 @@ def test_what_was_memorised_is_recognised_before_and_not_after(world: World, tmp
         assert attack.drop is not None
         assert attack.drop.low > 0.1
     assert len(found.attacks[LIRA].before.scores[1]) == 19
-    assert len(found.attacks[LOSS].before.scores[1]) == 4 * 19, "all that the labels allow"
+    assert len(found.attacks[LOSS].before.scores[1]) == 2 * 19, "all that the labels allow"
     assert shares == sorted(shares)
     assert shares[-1] == 1.0
     assert bytes_of(folder.path) == before
@@ -146,7 +152,7 @@ def test_surviving_modules_are_not_trained_again(folder: RunFolder, monkeypatch:
     group_deleted(folder, 0)
     built: list[tuple[int, ...]] = []
 
-    class Noted(laboratory.Build):
+    class Noted(Build):
         def run(self, targets: Sequence[Any], priority: Any = None) -> list[str]:
             built.extend(target.groups for target in targets)
             return super().run(targets, priority)
@@ -180,15 +186,22 @@ def test_shadow_models_learn_retained_records_and_half_of_the_attacked(folder: R
         assert target.parents == ()
     assert shadows.records == 6 * len(retained) + 6 * 5
     assert len({target.key for target in shadows.targets}) == 6
-    others = Shadows.of(before, attacked, 6, 2, seed=2)
-    assert {target.key for target in others.targets}.isdisjoint(target.key for target in shadows.targets)
+
+
+def test_every_shadow_model_of_every_seed_is_another(folder: RunFolder) -> None:
+    """Also where two learn the same half, as they must of so few records."""
+    unlearn(folder, [Deletion("c0", slices=(0,))])
+    attacked = attacked_of(folder, limit=1)
+    before = Before.of(folder, folder.description, attacked, "long")
+    drawn = [Shadows.of(before, attacked, 4, 1, seed) for seed in range(8)]
+    assert len({target.key for shadows in drawn for target in shadows.targets}) == 4 * 8
 
 
 def test_deleted_and_unseen_records_are_matched(world: World, folder: RunFolder) -> None:
     unlearn(folder, [Deletion("c0", slices=(0,)), Deletion("c2")])
     attacked = attacked_of(folder)
     rows = {row.content: row for row in world.rows}
-    unseen = {row.content for row in noise(90, 4, "u")}
+    unseen = {row.content for row in noise(90, 1020, "u")}
     deleted, others = attacked.table.contents[: attacked.count], attacked.table.contents[attacked.count :]
     assert len(deleted) == attacked.deleted == len(set(deleted))
     owners = [rows[content[0]].client for content in deleted]
@@ -209,18 +222,20 @@ def test_the_same_seed_gives_the_same_numbers(folder: RunFolder) -> None:
 def test_a_source_without_the_deleted_records_needs_a_file(
     world: World, folder: RunFolder, tmp_path: Path
 ) -> None:
-    """A copy of the whole source does; what it has besides deleted records is not used."""
+    """A copy of the whole source does; what it has besides deleted records, or twice, is not used."""
     own = write_rows(tmp_path / "own", world.rows, "image")
-    copy = tmp_path / "copy.parquet"
-    copy.write_bytes((own / "train.parquet").read_bytes())
+    stranger = replace(noise(1, 5, "s")[0], client="c1")
+    copy = write_rows(tmp_path / "copy", (*world.rows, stranger), "image") / "train.parquet"
     config = world.config(*config_of(world, f"data.source={own}", "data.erase=rewrite"))
     rewritten = train(config, tmp_path / "rewritten", Quiet())
     for run in (folder, rewritten):
         unlearn(run, [Deletion("c3", slices=(0,)), Deletion("c1", records=("r001", "r005"))])
     assert len(pq.read_table(own / "train.parquet")) < len(world.rows)
-    with pytest.raises(InputError, match="not in its source any more.*--deleted"):
+    with pytest.raises(InputError, match=r"not in its source any more.*--deleted"):
         measure(rewritten, **QUICK)
-    assert facts(measure(rewritten, deleted=copy, **QUICK)) == facts(measure(folder, **QUICK))
+    found = facts(measure(folder, **QUICK))
+    assert facts(measure(rewritten, deleted=copy, **QUICK)) == found
+    assert facts(measure(folder, deleted=copy, **QUICK)) == found
     with pytest.raises(InputError, match="no record that was deleted"):
         measure(rewritten, deleted=own / "train.parquet", **QUICK)
     with pytest.raises(InputError, match="cannot be read"):
@@ -262,32 +277,24 @@ def test_exhausted_there_is_nothing_to_ask_afterwards(folder: RunFolder) -> None
     assert "after: no module is live, so there is nothing to ask" in shown
     assert "LiRA, before" in shown
     assert "LiRA, after" not in shown
-    bare = (
-        replace(folder.config, serving=folder.config.serving.model_copy(update={"bare_backbone": True}))
-        if False
-        else folder.config.model_copy(
-            update={"serving": folder.config.serving.model_copy(update={"bare_backbone": True})}
-        )
-    )
+    serving = folder.config.serving.model_copy(update={"bare_backbone": True})
+    bare = folder.config.model_copy(update={"serving": serving})
     again = measure(RunFolder(folder.path, bare, folder.description), **QUICK)
     assert "bare backbone" in str(again.not_served)
 
 
 def test_a_group_that_left_the_plan_was_there_before(folder: RunFolder) -> None:
     """Nobody holds anything of group 2 any more, and the run was trained again without it."""
+    whole = sum(sum(client.records) for client in folder.description.clients)
     group_deleted(folder, 2)
     again = train(folder.config, folder.path, Quiet())
     assert all(2 not in order for order in again.description.sequences)
+    gone = whole - sum(sum(client.records) for client in again.description.clients)
     attacked = attacked_of(again)
     before = Before.of(again, again.live().description, attacked, "all")
     assert [prefix for _, prefix, _ in before.chosen] == [(0, 1, 2), (1, 0, 2)]
     found = measure(again, **QUICK)
-    assert found.deleted == sum(
-        folder.description.clients[c].records[i]
-        for c, of in enumerate(folder.description.groups_of)
-        for i, g in enumerate(of)
-        if g == 2
-    )
+    assert found.deleted == gone
     assert all(attack.after is not None for attack in found.attacks.values())
 
 
@@ -295,7 +302,7 @@ def test_a_copy_that_is_retained_is_not_attacked(world: World, tmp_path: Path) -
     """Nor is a test record that a client holds, or held, unseen."""
     twin = replace(world.rows[0], id="twin", client="c1")
     other = replace(world, rows=(*world.rows, twin))
-    write_rows(tmp_path / "test", (*noise(30, 4, "u"), *world.rows[:20]), "image")
+    write_rows(tmp_path / "test", (*noise(30, 1020, "u"), *world.rows[:20]), "image")
     config = other.config(f"data.test={tmp_path / 'test' / 'train.parquet'}")
     folder = train(config, tmp_path / "run", Quiet())
     unlearn(folder, [Deletion("c0")])
@@ -369,7 +376,7 @@ def test_the_command(folder: RunFolder, tmp_path: Path, temporary: Path) -> None
     plot = tmp_path / "roc.svg"
     done = called(folder.path, *options, "--json", "--plot", plot)
     assert done.exit_code == 0, done.output
-    assert "AN EXPERIMENT FOR SIMULATIONS: this trains on 6 deleted records again" in done.stderr
+    assert "AN EXPERIMENT FOR SIMULATIONS: this trains on 5 deleted records again" in done.stderr
     assert "Attacking: 100%" in done.stderr
     assert plot.read_text(encoding="utf-8").count("LiRA") == 2
     shown = json.loads(done.stdout)
@@ -377,6 +384,15 @@ def test_the_command(folder: RunFolder, tmp_path: Path, temporary: Path) -> None
     assert shown | {"seconds": None, "position": None} == facts(by_hand) | {"run": str(folder.path)}
     assert shown["attacks"][LIRA]["deleted"] == 4
     assert list(temporary.iterdir()) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_ended_from_outside_it_ends_in_order(number: signal.Signals) -> None:
+    """Temporary folders go when a context ends, which the default handlers would not wait for."""
+    before = signal.getsignal(number)
+    with pytest.raises(SystemExit, match=str(128 + number)), command._cleaned_up():
+        signal.raise_signal(number)
+    assert signal.getsignal(number) == before
 
 
 def test_wrong_input_to_the_command(folder: RunFolder) -> None:

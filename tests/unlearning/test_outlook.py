@@ -69,15 +69,17 @@ def test_branches_stay_together_and_repeated_or_contained_sequences_have_no_row(
 def test_a_request_is_as_likely_as_there_are_records_left() -> None:
     description = describe([(0, 1, 2)], [10, 20, 30])
     assert chances(Live(description, 1, ())) == pytest.approx([20 / 120, 40 / 120, 60 / 120])
-    slice_gone = request(2, [2], number=2, scope="slice", slices=[0], records=[], count=30)
+    slice_gone = request(2, [2], number=2, scope="slice", slices=[0], records=[], counts=[30], count=30)
     assert chances(Live(description, 2, (slice_gone,))) == pytest.approx([20 / 90, 40 / 90, 30 / 90])
-    some_gone = request(2, [0], number=0, scope="records", slices=[0, 1], records=["a"] * 8, count=8)
+    some_gone = request(
+        2, [0], number=0, scope="records", slices=[0, 1], records=["a"] * 8, counts=[3, 5], count=8
+    )
     assert chances(Live(description, 2, (some_gone,))) == pytest.approx([12 / 112, 40 / 112, 60 / 112])
 
 
 def test_records_that_the_description_already_lacks_are_not_taken_off_again() -> None:
     description = describe([(0, 1)], [10, 10], as_of=2)
-    old = request(2, [0], number=0, scope="records", slices=[0], records=["a"] * 5, count=5)
+    old = request(2, [0], number=0, scope="records", slices=[0], records=["a"] * 5, counts=[5], count=5)
     assert chances(Live(description, 2, (old,))) == pytest.approx([0.5, 0.5])
 
 
@@ -279,7 +281,15 @@ def test_an_exhausted_run(folder: RunFolder) -> None:
 
 
 def test_a_request_that_is_not_finished_says_so(folder: RunFolder) -> None:
-    part = {"number": 0, "client": "", "scope": "slice", "slices": [0], "records": [], "count": 10}
+    part = {
+        "number": 0,
+        "client": "",
+        "scope": "slice",
+        "slices": [0],
+        "records": [],
+        "counts": [10],
+        "count": 10,
+    }
     with folder.ledger.writing() as writer:
         writer.append("request", {"parts": [part], "groups": [0], "modules_died": 6})
     (served,) = outlook(folder).past.requests
@@ -289,9 +299,33 @@ def test_a_request_that_is_not_finished_says_so(folder: RunFolder) -> None:
 
 def test_requests_in_words(folder: RunFolder) -> None:
     parts = [
-        {"number": 0, "client": "", "scope": "client", "slices": [0, 1], "records": [], "count": 20},
-        {"number": 1, "client": "", "scope": "records", "slices": [0], "records": ["a"], "count": 1},
-        {"number": 2, "client": "", "scope": "slice", "slices": [0, 1], "records": [], "count": 60},
+        {
+            "number": 0,
+            "client": "",
+            "scope": "client",
+            "slices": [0, 1],
+            "records": [],
+            "counts": [10, 10],
+            "count": 20,
+        },
+        {
+            "number": 1,
+            "client": "",
+            "scope": "records",
+            "slices": [0],
+            "records": ["a"],
+            "counts": [1],
+            "count": 1,
+        },
+        {
+            "number": 2,
+            "client": "",
+            "scope": "slice",
+            "slices": [0, 1],
+            "records": [],
+            "counts": [30, 30],
+            "count": 60,
+        },
     ]
     with folder.ledger.writing() as writer:
         writer.append("request", {"parts": parts, "groups": [0, 1, 2], "modules_died": 9})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -233,7 +234,10 @@ def test_a_client_comes_back_on_top_of_what_is_live(folder: RunFolder, returning
     assert problems(again) == []
 
 
-def test_who_came_back_can_leave_again_and_come_back_again(folder: RunFolder, returning: Path) -> None:
+def test_who_came_back_can_leave_again_and_come_back_again(
+    folder: RunFolder, returning: Path, tmp_path: Path
+) -> None:
+    later = Path(shutil.copy(returning, tmp_path / "later.parquet"))
     unlearn(folder, [Deletion("c1")])
     rejoin(folder, "c1", returning, 2, 2, Quiet())
     answer = unlearn(folder, [Deletion("c1", records=("n0",))])
@@ -242,7 +246,7 @@ def test_who_came_back_can_leave_again_and_come_back_again(folder: RunFolder, re
     gone = unlearn(folder, [Deletion("c1")])
     assert gone.groups == [GROUPS, GROUPS + 1]
     assert all(group < GROUPS for prefix in prefixes(folder) for group in prefix)
-    assert rejoin(folder, "c1", returning, 1, 1, Quiet()).name == "c1~3"
+    assert rejoin(folder, "c1~2", later, 1, 1, Quiet()).name == "c1~3"
     assert problems(folder) == []
 
 
@@ -262,3 +266,46 @@ def test_who_cannot_come_back(name: str, folder: RunFolder, returning: Path) -> 
     with pytest.raises(InputError, match=problem):
         rejoin(folder, display=Quiet(), **arguments)
     assert folder.path.joinpath("run.json").read_bytes() == before
+
+
+def test_a_record_that_a_client_brought_twice_goes_from_both(
+    images: World, folder: RunFolder, tmp_path: Path
+) -> None:
+    again = [row for row in images.rows if row.client == "c0"]
+    source = write_rows(tmp_path / "twice", again, "image") / "train.parquet"
+    rejoin(folder, "c0", source, 1, 1, Quiet())
+    answer = unlearn(folder, [Deletion("c0", records=(again[0].id,))])
+    assert (answer.records, len(folder.live().requests[-1].body["parts"])) == (2, 2)
+    assert GROUPS in answer.groups
+    assert unlearn(folder, [Deletion("c0")]).records == 2 * (len(again) - 1)
+
+
+def test_training_does_not_overtake_a_request(folder: RunFolder) -> None:
+    """Its bytes must go before another description forgets that they are there."""
+    accept(folder, [Deletion("c1")])
+    with pytest.raises(InputError, match="the request at 3 is not completed"):
+        train(folder.config, folder.path, Quiet())
+    again = train(folder.config, folder.path, Quiet(), recover)
+    assert problems(again) == []
+
+
+def test_what_a_new_description_drops_is_removed(folder: RunFolder, returning: Path) -> None:
+    """Children of a lost module would be known to nobody once a client has come back."""
+    key = folder.description.keys[0, 1]
+    folder.modules.discard(key)
+    rejoin(folder, "c1", returning, 1, 1, Quiet())
+    assert problems(folder) == []
+    assert folder.description.keys[0, 1, 2] not in folder.present()
+
+
+def test_who_uses_a_run_sees_a_new_description_at_once(folder: RunFolder) -> None:
+    """Also when its writer was killed before the ledger told of it."""
+    other = open_run(folder.path)
+    assert other.live().description.as_of == 0
+    unlearn(folder, [Deletion("c1")])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(type(folder.ledger), "writing", lambda self: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            train(folder.config, folder.path, Quiet())
+    assert other.live().description.as_of == other.live().position
+    assert other.live().dead == frozenset()

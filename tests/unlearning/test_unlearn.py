@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,14 +13,17 @@ from tiny_deletions import bytes_of, copied, prefixes, problems, trained_run
 from tiny_world import Quiet, World, trained
 
 from fedsgt.build.export import export_sequence
+from fedsgt.build.liveness import Live
 from fedsgt.build.run import RunFolder
 from fedsgt.build.train import train
 from fedsgt.engine.cache import ActivationCache
 from fedsgt.errors import InputError
+from fedsgt.unlearning import unlearn as unlearning
 from fedsgt.unlearning.certificate import read_certificate
-from fedsgt.unlearning.request import Deletion
-from fedsgt.unlearning.signing import PublicKey
-from fedsgt.unlearning.unlearn import accept, preview, recover, unfinished, unlearn
+from fedsgt.unlearning.destroy import bury_activations, destroy
+from fedsgt.unlearning.request import Deletion, locate
+from fedsgt.unlearning.signing import PublicKey, SigningKey
+from fedsgt.unlearning.unlearn import Answer, accept, preview, recover, unfinished, unlearn
 
 # Modules in the top layer only, so that there are kept activations to destroy.
 SETTINGS = ("peft.layers=1", "engine.trackers=[]")
@@ -125,6 +129,12 @@ def test_records_and_slices_together_are_refused() -> None:
         Deletion("c0", records=("a",), slices=(0,))
 
 
+@pytest.mark.parametrize("empty", [{"records": ()}, {"slices": ()}])
+def test_nothing_is_not_everything(empty: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match="nothing is named to delete"):
+        Deletion("c0", **empty)
+
+
 def test_what_was_deleted_before_is_refused(images: World, folder: RunFolder) -> None:
     client, record = record_in(images, folder, 0)
     unlearn(folder, [Deletion(client, records=(record,))])
@@ -192,6 +202,8 @@ def test_destroyed_activations_cannot_be_written_again(folder: RunFolder) -> Non
     assert cache.get(mark) is None
     assert not kept.exists()
     assert (folder.cache / mark).read_bytes() == b""
+    bury_activations(folder.path / "no cache yet", mark)
+    assert (folder.path / "no cache yet" / mark).is_file()
     other = folder.description.clients[1].slices[1]
     cache.put(other, items)
     assert cache.get(other) is not None
@@ -267,3 +279,82 @@ def test_a_dry_run_changes_nothing(folder: RunFolder) -> None:
     assert then.dead == set(body["groups"]) != set()
     assert (bytes_of(folder.path), folder.ledger.head()) == (before, head)
     assert unlearn(folder, [Deletion("c1")]).modules_died == body["modules_died"]
+
+
+def test_a_request_that_comes_in_during_recovery_is_left_to_the_next(folder: RunFolder) -> None:
+    """It may be noted as destroyed only by who has destroyed it."""
+    first = accept(folder, [Deletion("c0", slices=(0,))])
+    other = copied_view(folder)
+    inner = destroy
+
+    def slow(*arguments: Any) -> None:
+        if len(other.live().requests) == 1:
+            accept(other, [Deletion("c1", slices=(0,))])
+        inner(*arguments)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(unlearning, "destroy", slow)
+        assert recover(folder) == [first.position]
+    (second,) = unfinished(folder)
+    assert recover(folder) == [second.position]
+    assert problems(folder) == []
+
+
+def test_counts_are_of_records_that_are_there(images: World, folder: RunFolder) -> None:
+    held = [row.id for row in images.rows if row.client == "c0"]
+    assert unlearn(folder, [Deletion("c0", records=tuple(held[:3]))]).records == 3
+    both = [Deletion("c0", records=tuple(held[3:5])), Deletion("c0")]
+    assert unlearn(folder, both).records == len(held) - 3
+    with pytest.raises(InputError, match="there is no record left to delete"):
+        unlearn(folder, [Deletion("c0")])
+
+
+def test_a_twin_that_comes_in_at_the_same_time_gets_the_same_answer(folder: RunFolder) -> None:
+    other, wanted = copied_view(folder), [Deletion("c1", slices=(0,))]
+    answers: list[Answer] = []
+    inner = locate
+
+    def late(asked: RunFolder, live: Live, deletions: Any) -> Any:
+        if asked is folder and not answers:
+            answers.append(accept(other, wanted, key="twin"))
+            live = folder.live()  # as if it had been read only now
+        return inner(asked, live, deletions)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(unlearning, "locate", late)
+        answer = accept(folder, wanted, key="twin")
+    assert answer.repeated
+    assert answer.position == answers[0].position
+
+
+def test_a_damaged_module_elsewhere_does_not_stop_a_deletion(folder: RunFolder) -> None:
+    key = folder.description.keys[2, 0]
+    (folder.path / "modules" / key / "manifest.json").write_text("{")
+    slices = [index for index, group in enumerate(folder.description.groups_of[0]) if group == 1]
+    answer = unlearn(folder, [Deletion("c0", slices=tuple(slices))])
+    assert answer.certificate is not None
+    found = read_certificate(answer.certificate, PublicKey.read(folder.path / "signing.pub"))
+    assert key not in {module.key for module in found.served.modules}
+
+
+def test_another_signing_key_leaves_old_certificates_good(folder: RunFolder, tmp_path: Path) -> None:
+    unlearn(folder, [Deletion("c0", slices=(0,))])
+    SigningKey.make(tmp_path / "new.key")
+    settings = folder.config.unlearning.model_copy(update={"key": str(tmp_path / "new.key")})
+    changed = RunFolder(
+        folder.path, folder.config.model_copy(update={"unlearning": settings}), folder.description
+    )
+    (folder.path / "signing.pub").write_text("torn")
+    answer = unlearn(changed, [Deletion("c1", slices=(0,))])
+    assert answer.certificate is not None
+    read_certificate(answer.certificate, PublicKey.read(folder.path / "signing.pub"))
+    assert problems(changed) == []
+
+
+def test_an_untrained_run(images: World, tmp_path: Path) -> None:
+    from tiny_world import started
+
+    _, folder = started(tmp_path / "run", images.config())
+    answer = unlearn(folder, [Deletion("c0")])
+    assert answer.destroyed == 0
+    assert answer.modules_died > 0

@@ -10,7 +10,7 @@ from typing import Protocol
 from fedsgt.build.targets import Recipe, Target
 from fedsgt.engine.task import Engine, Result, RoundFailed, Task, Tensors
 from fedsgt.stack import profile
-from fedsgt.store import Manifest, MissingModule, Modules, Origin
+from fedsgt.store import CorruptModule, Manifest, MissingModule, Modules, Origin
 
 
 class Watcher(Protocol):
@@ -85,7 +85,7 @@ class Build:
             if not waiting and not running:
                 return trained
             self._start_ready(waiting, running, present)
-            done = self._step(running)
+            done = self._step(running) if running else None
             if done is not None:
                 present.add(done)
                 trained.append(done)
@@ -104,14 +104,16 @@ class Build:
         del running[target.key]
 
     def _start_ready(self, waiting: list[Target], running: dict[str, Progress], present: set[str]) -> None:
+        started = 0
         for target in list(waiting):
             if len(running) >= self.engine.capacity:
                 return
             if target.parent is None or target.parent in present:
                 waiting.remove(target)
+                started += 1
                 running[target.key] = self._resume(target)
                 self._submit(running[target.key], running)
-        if not running:
+        if waiting and not started and not running:
             raise ValueError(f"{len(waiting)} modules wait for parents that are neither wanted nor present")
 
     def _step(self, running: dict[str, Progress]) -> str | None:
@@ -134,13 +136,14 @@ class Build:
     def _submit(self, progress: Progress, running: dict[str, Progress]) -> None:
         try:
             self.engine.submit(progress.next_task())
-        except MissingModule as error:
+        except (MissingModule, CorruptModule) as error:
             self._forgive(progress.target, error)
             del running[progress.target.key]
 
     def _forgive(self, target: Target, error: Exception) -> None:
         """A deletion that was seen late has destroyed what this module stands on; all else is an error."""
-        if not isinstance(error, MissingModule) or self.gate.dead().isdisjoint(target.groups):
+        destroyed = isinstance(error, MissingModule | CorruptModule)  # or about to be, file by file
+        if not destroyed or self.gate.dead().isdisjoint(target.groups):
             raise error
 
     def _publish(self, progress: Progress, result: Result, running: dict[str, Progress]) -> str | None:

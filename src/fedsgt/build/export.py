@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from fedsgt.build.run import EXPORT_NOTE, EXPORTS, RunFolder
+from fedsgt.build.leftovers import EXPORT_NOTE, EXPORTS
+from fedsgt.build.run import RunFolder
 from fedsgt.errors import InputError
 from fedsgt.stack.backbone import load_backbone
 from fedsgt.stack.peft_format import export_module

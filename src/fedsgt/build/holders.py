@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from fedsgt.build.description import Description
@@ -32,12 +32,17 @@ class Holdings:
 
 
 def load_holdings(
-    run: Run, known: Description | None = None, erased: Mapping[int, Erased] | None = None
+    run: Run,
+    known: Description | None = None,
+    erased: Mapping[int, Erased] | None = None,
+    only: Collection[int] | None = None,
 ) -> Holdings:
-    """The clients of a new run, or those of a known one without what was deleted from them."""
+    """The clients of a new run, or those of a known one without what was deleted from them.
+
+    Of clients who came back, only those of these numbers are read: the others stand there without records.
+    """
     data, slices = run.data, run.slices_per_client()
     table = load_table(data.source, columns_of(run), labels=data.labels, limit=data.limit)
-    came_back = [entry for entry in known.clients if entry.source is not None] if known else []
     clients = make_clients(
         table,
         partition=data.partition,
@@ -48,9 +53,17 @@ def load_holdings(
         known=[entry.name for entry in known.clients[: data.clients]] if known else None,
     )
     tables = {client.name: table for client in clients}
-    for entry in came_back:
-        tables[entry.name] = load_table(str(entry.source), own_columns(run), labels=table.label_count)
-        clients = (*clients, enrolled(run, entry.name, len(entry.slices), tables[entry.name]))
+    for number, entry in enumerate(known.clients if known else ()):
+        if entry.source is not None:
+            gone = erased[number].slices if erased and number in erased else frozenset()
+            read = (only is None or number in only) and len(gone) < len(entry.slices)
+            own = (
+                load_table(entry.source, own_columns(run), labels=table.label_count)
+                if read
+                else table.take([])
+            )
+            tables[entry.name] = own
+            clients = (*clients, enrolled(run, entry.name, len(entry.slices), own))
     held = Holdings(clients, tables, table.label_count, table.label_names)
     return held.without(erased or {})
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +14,9 @@ from fedsgt.store.ledger import Entry, Ledger
 
 # Kinds of entries. What a request condemns is listed before it is destroyed, and noted after.
 REQUEST, CONDEMNED, DESTROYED = "request", "condemned", "destroyed"
+REBUILT, BUILT = "rebuilt", "built"
 # Entries after which a run's description is another one, or more of its modules are there.
-CHANGES = ("rebuilt", "joined", "built")
+CHANGES = (REBUILT, BUILT)
 
 
 @dataclass(frozen=True)
@@ -25,11 +25,6 @@ class Erased:
 
     slices: frozenset[int] = frozenset()
     records: frozenset[str] = frozenset()
-
-    def and_part(self, part: dict[str, Any]) -> Erased:
-        if part["scope"] == "records":
-            return replace(self, records=self.records.union(part["records"]))
-        return replace(self, slices=self.slices.union(part["slices"]))
 
 
 @dataclass(frozen=True)
@@ -42,6 +37,7 @@ class Live:
     requests: tuple[Entry, ...] = field(repr=False)
     finished: frozenset[int] = field(repr=False, default=frozenset())
     """Positions of the requests whose bytes are destroyed."""
+    gone: Mapping[int, Erased] = field(repr=False, default_factory=dict)
 
     @cached_property
     def dead(self) -> frozenset[int]:
@@ -87,21 +83,54 @@ class Live:
             found.append(tuple(order[:depth]))
         return found
 
-    def erased(self) -> dict[int, Erased]:
+    def erased(self) -> Mapping[int, Erased]:
         """By number of the client: all that was deleted so far."""
-        found: dict[int, Erased] = {}
-        for request in self.requests:
-            for part in request.body["parts"]:
-                number = part["number"]
-                found[number] = found.get(number, Erased()).and_part(part)
-        return found
+        return self.gone
+
+    def after(self, entries: Sequence[Entry]) -> Live:
+        """The same run with more of its ledger."""
+        requests = [entry for entry in entries if entry.kind == REQUEST]
+        done = {entry.body["request"] for entry in entries if entry.kind == DESTROYED}
+        return replace(
+            self,
+            position=entries[-1].position if entries else self.position,
+            requests=(*self.requests, *requests),
+            finished=self.finished | done,
+            gone=erased_after(self.gone, requests),
+        )
+
+    def until(self, request: Entry) -> Live:
+        """The same run when this request came; what was deleted since stays deleted."""
+        known = tuple(entry for entry in self.requests if entry.position <= request.position)
+        return replace(self, position=request.position, requests=known)
 
 
-def hit_after(requests: Iterable[Entry], position: int) -> frozenset[int]:
-    hit: set[int] = set()
+def erased_after(before: Mapping[int, Erased], requests: Iterable[Entry]) -> dict[int, Erased]:
+    """By number of the client: all that was deleted so far."""
+    slices: dict[int, set[int]] = {}
+    records: dict[int, set[str]] = {}
     for request in requests:
-        if request.position > position:
-            hit.update(request.body["groups"])
+        for part in request.body["parts"]:
+            number = part["number"]
+            if part["scope"] == "records":
+                records.setdefault(number, set()).update(part["records"])
+            else:
+                slices.setdefault(number, set()).update(part["slices"])
+    found = dict(before)
+    for number in slices.keys() | records.keys():
+        known = found.get(number, Erased())
+        found[number] = Erased(
+            known.slices.union(slices.get(number, ())), known.records.union(records.get(number, ()))
+        )
+    return found
+
+
+def hit_after(requests: Sequence[Entry], position: int) -> frozenset[int]:
+    hit: set[int] = set()
+    for request in reversed(requests):
+        if request.position <= position:
+            break
+        hit.update(request.body["groups"])
     return frozenset(hit)
 
 
@@ -117,25 +146,27 @@ def modules_in(description: Description, groups: Iterable[int]) -> list[ModuleEn
 
 
 class Watch:
-    """Keeps up with the ledger: as cheap as one query while nothing changes."""
+    """Keeps up with the ledger and the description: a query and a look at a file while nothing changes."""
 
-    def __init__(self, ledger: Ledger, read_description: Callable[[], Description]) -> None:
-        self.ledger, self.read_description = ledger, read_description
+    def __init__(
+        self,
+        ledger: Ledger,
+        read_description: Callable[[], Description],
+        stamp: Callable[[], tuple[int, ...]],
+    ) -> None:
+        self.ledger, self.read_description, self.stamp = ledger, read_description, stamp
         self.now: Live | None = None
+        self.seen: tuple[int, ...] = ()
 
     def live(self) -> Live:
         """The run as the ledger has it at this moment."""
-        known = self.now
-        position = known.position if known else 0
-        if known is not None and self.ledger.head() == position:
+        known, head, stamp = self.now, self.ledger.head(), self.stamp()
+        if known is not None and head == known.position and stamp == self.seen:
             return known
-        entries = self.ledger.entries(after=position)
-        before = known.requests if known else ()
-        requests = (*before, *(entry for entry in entries if entry.kind == REQUEST))
+        entries = self.ledger.entries(after=known.position if known else 0)
         # Read after the ledger: what is described may be newer than the entries, never older than they say.
-        same = known is not None and not any(entry.kind in CHANGES for entry in entries)
-        description = known.description if known is not None and same else self.read_description()
-        done = {entry.body["request"] for entry in entries if entry.kind == DESTROYED}
-        finished = (known.finished if known else frozenset()) | done
-        self.now = Live(description, entries[-1].position if entries else position, requests, finished)
+        if known is None or stamp != self.seen:
+            described = self.read_description()
+            known = replace(known, description=described) if known else Live(described, 0, ())
+        self.now, self.seen = known.after(entries), stamp
         return self.now

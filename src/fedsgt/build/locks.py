@@ -12,6 +12,10 @@ from pathlib import Path
 from fedsgt.errors import InputError
 
 
+class Busy(InputError):
+    """Somebody else holds what only one may."""
+
+
 class FileLock:
     """One holder among all processes and threads; who holds it may take it again."""
 
@@ -40,7 +44,7 @@ def only_holder(file: Path, run: Path) -> Iterator[None]:
         try:
             fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise InputError(f"{run}: another process is working on this run; wait for it") from None
+            raise Busy(f"{run}: another process is working on this run; wait for it") from None
         yield
 
 

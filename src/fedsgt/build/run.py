@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from fedsgt.build.description import Description
-from fedsgt.build.liveness import Live, Watch
+from fedsgt.build.leftovers import purge
+from fedsgt.build.liveness import REBUILT, Live, Watch
 from fedsgt.build.locks import FileLock, only_holder, sync_folder
 from fedsgt.config import Run, load, to_toml
 from fedsgt.errors import InputError
@@ -22,8 +23,6 @@ from fedsgt.store.ledger import CorruptLedger, Ledger, file_url
 CONFIG, DESCRIPTION, LEDGER = "run.toml", "run.json", "ledger.sqlite"
 # Held by whoever trains, and for moments by whoever writes or destroys what depends on data.
 LOCK, STORE_LOCK = "lock", "store.lock"
-# Adapters for other software, each with a note of its modules, so that a deletion finds and destroys it.
-EXPORTS, EXPORT_NOTE = "export", "fedsgt.json"
 CERTIFICATES = "certificates"
 # What may differ when a run is continued: how it is carried out and served, not what it is.
 FREE_SECTIONS = ("engine", "unlearning", "serving")
@@ -55,17 +54,20 @@ class RunFolder:
     def ledger(self) -> Ledger:
         ledger = Ledger.open(ledger_url(self.path, self.config), self.description.id)
         # A chain does not show that its end was cut off; what was signed since does.
-        signed = max((path.stem for path in (self.path / CERTIFICATES).glob("*.json")), default="0")
-        if signed.isdecimal() and int(signed) >= ledger.head():
+        names = (path.stem for path in (self.path / CERTIFICATES).glob("*.json"))
+        signed = max((int(name) for name in names if name.isdecimal()), default=0)
+        if signed >= ledger.head():
             raise CorruptLedger(
                 f"{self.path}: the ledger ends at {ledger.head()}, but a certificate of the request at "
-                f"{int(signed)} is there; restore the ledger from a backup"
+                f"{signed} is there; restore the ledger from a backup"
             )
         return ledger
 
     @cached_property
     def _watch(self) -> Watch:
-        return Watch(self.ledger, lambda: read_description(self.path))
+        return Watch(
+            self.ledger, lambda: read_description(self.path), lambda: _stamp(self.path / DESCRIPTION)
+        )
 
     def live(self) -> Live:
         """What may be served and trained at this moment; to be asked again before every use."""
@@ -91,10 +93,12 @@ class RunFolder:
 
     def describe_anew(self, description: Description) -> None:
         """Put another description in place of this run's; the ledger tells all who use it."""
-        with self.publishing():
+        with self.publishing() as live:
+            # First: what nobody knows of any more would be found by no deletion.
+            purge(self, set(live.description.keys.values()) - set(description.keys.values()))
             Folder(self.path).write(DESCRIPTION, description.to_text().encode())
         with self.ledger.writing() as writer:
-            writer.append("rebuilt", {"description": description.hash(), "as_of": description.as_of})
+            writer.append(REBUILT, {"description": description.hash(), "as_of": description.as_of})
 
     @property
     def cache(self) -> Path:
@@ -145,6 +149,12 @@ def read_description(path: Path) -> Description:
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{file}: cannot be read ({error})") from None
     return Description.read(text, str(file))
+
+
+def _stamp(file: Path) -> tuple[int, int, int]:
+    """Changes whenever the file is replaced."""
+    found = file.stat()
+    return found.st_ino, found.st_mtime_ns, found.st_size
 
 
 def ledger_url(path: Path, config: Run) -> str:

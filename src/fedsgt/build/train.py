@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from fedsgt.build.build import Build, Gate
 from fedsgt.build.description import Description
+from fedsgt.build.liveness import BUILT, Live
 from fedsgt.build.prepare import Prepared, prepare
 from fedsgt.build.run import RunFolder, anchored, check_config, create_run, read_description
 from fedsgt.build.targets import Target
@@ -21,6 +22,7 @@ from fedsgt.stack.backbone import BackboneChanged
 from fedsgt.store import Manifest, open_objects
 
 ENGINES = {"in-process": InProcess}
+Finish: TypeAlias = Callable[[RunFolder], object]
 
 
 class Display(Protocol):
@@ -40,8 +42,11 @@ class Display(Protocol):
     def module_done(self, target: Target, manifest: Manifest) -> None: ...
 
 
-def train(config: Run, path: Path, display: Display) -> RunFolder:
-    """The run in this folder, trained; called again it goes on where it stopped, or finds nothing to do."""
+def train(config: Run, path: Path, display: Display, finish: Finish | None = None) -> RunFolder:
+    """The run in this folder, trained; called again it goes on where it stopped, or finds nothing to do.
+
+    `finish` completes deletions that were cut short; without it those are an error.
+    """
     if config.engine.name not in ENGINES:
         known = ", ".join(ENGINES)
         raise InputError(f"engine.name: {config.engine.name!r} is not part of this version; use {known}")
@@ -57,32 +62,46 @@ def train(config: Run, path: Path, display: Display) -> RunFolder:
     folder = RunFolder(path, config, existing.description)
     with folder.locked():
         folder.sweep()
-        prepared = bring_up_to_date(folder)
+        prepared = bring_up_to_date(folder, finish)
         _build(folder, prepared, display)
     return RunFolder(path, config, read_description(path))
 
 
-def bring_up_to_date(folder: RunFolder) -> Prepared:
+def bring_up_to_date(folder: RunFolder, finish: Finish | None = None) -> Prepared:
     """All that a build of this run needs, with every deletion so far in the run's description.
 
     To be called by who has locked the run. Groups that were hit get new fingerprints, so the modules that
     depend on them get new keys; all others keep theirs, and are not trained again.
     """
     while True:
-        live = folder.live()
+        live = finished(folder, finish)
         known = live.description
         prepared = prepare(folder.config, known, live.erased())
         fresh = Description.of(prepared, known, live.position if live.dead else known.as_of)
         difference = known.difference(fresh, live.dead)
-        if difference is not None:
-            raise InputError(
-                f"{folder.path}: {difference} since this run was made; give another folder with -o"
-            )
         with folder.publishing() as now:
-            if now.last_request == live.last_request:  # or else it is already out of date
-                if live.dead:
-                    folder.describe_anew(fresh)
-                return prepared
+            if now.last_request != live.last_request:
+                continue  # it is already out of date
+            if difference is not None:
+                raise InputError(
+                    f"{folder.path}: {difference} since this run was made; give another folder with -o"
+                )
+            if live.dead:
+                folder.describe_anew(fresh)
+            return prepared
+
+
+def finished(folder: RunFolder, finish: Finish | None) -> Live:
+    """What is live once the bytes of every request are destroyed: a new description knows them no more."""
+    if finish is not None:
+        finish(folder)
+    live = folder.live()
+    left = [request.position for request in live.requests if request.position not in live.finished]
+    if left and finish is None:
+        raise InputError(
+            f"{folder.path}: the request at {left[0]} is not completed; fedsgt retrain does that"
+        )
+    return finished(folder, finish) if left else live
 
 
 @contextmanager
@@ -137,7 +156,7 @@ def soonest(prepared: Prepared, present: Collection[str]) -> list[Target]:
 def tell_built(folder: RunFolder) -> None:
     """Whoever serves this run looks for new modules."""
     with folder.ledger.writing() as writer:
-        writer.append("built", {"modules": len(folder.present())})
+        writer.append(BUILT, {"modules": len(folder.present())})
 
 
 @contextmanager

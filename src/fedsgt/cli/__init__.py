@@ -15,6 +15,7 @@ from fedsgt.cli import (
     config,
     demo,
     evaluate,
+    forgetting,
     plan,
     predict,
     report,
@@ -51,6 +52,7 @@ app.command("rejoin")(retrain.rejoin)
 app.command("status")(status.status)
 app.command("audit")(audit.audit)
 app.command("verify")(verify.verify)
+app.command("forgetting")(forgetting.forgetting)
 app.command("report")(report.report)
 app.add_typer(certificate.app, name="certificate")
 

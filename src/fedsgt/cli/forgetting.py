@@ -77,8 +77,8 @@ def forgetting(
 def _warn(records: int) -> None:
     typer.echo(
         f"fedsgt: AN EXPERIMENT FOR SIMULATIONS: this trains on {counted(records, 'deleted record')} again, "
-        "to attack the system as it was. What comes of them lies in a temporary folder that is removed at the "
-        "end, and nothing is written to the run. Do not use it where a deletion was promised to somebody.",
+        "to attack the system as it was. What comes of them lies in a temporary folder that is removed at "
+        "the end; nothing is written to the run. Do not use it where a deletion was promised to anybody.",
         err=True,
     )
 

@@ -57,9 +57,10 @@ def train_run(run: Run, path: Path) -> None:
     from fedsgt.cli.train_display import make_display
 
     started = time.monotonic()
-    _finish_deletions(path)
+    from fedsgt.unlearning.unlearn import recover
+
     with stoppable(), make_display() as display:
-        folder = build_run(run, path, display)
+        folder = build_run(run, path, display, recover)
     trained = display.counts.done if display.counts is not None else 0
     total = len(folder.description.modules)
     typer.echo(
@@ -81,15 +82,6 @@ def stoppable() -> Iterator[None]:
     except KeyboardInterrupt:
         typer.echo("fedsgt: stopped; the same command goes on after the last finished round", err=True)
         raise typer.Exit(130) from None
-
-
-def _finish_deletions(path: Path) -> None:
-    """What a stop left of a request is completed before anything is trained."""
-    from fedsgt.build.run import DESCRIPTION, open_run
-    from fedsgt.unlearning.unlearn import recover
-
-    if (path / DESCRIPTION).is_file():
-        recover(open_run(path))
 
 
 def ready_to_train() -> None:

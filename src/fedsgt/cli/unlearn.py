@@ -58,9 +58,15 @@ def unlearn(
     recover(folder)
     forget(folder, deletions, key, as_json)
     if retrain:
+        from fedsgt.build.locks import Busy
         from fedsgt.cli.retrain import retrain_if_due
 
-        retrain_if_due(folder)
+        try:
+            retrain_if_due(folder)
+        except Busy:
+            typer.echo(
+                f"fedsgt: {run} is being trained already; fedsgt retrain {run} does the rest", err=True
+            )
 
 
 def forget(
@@ -90,7 +96,7 @@ def _deletions(
         raise InputError(FORMS)
     if records is not None:
         return [Deletion(client, records=_read_ids(records))]
-    return [Deletion(client, slices=tuple(slices))]
+    return [Deletion(client, slices=tuple(slices) or None)]
 
 
 def _read_ids(place: str) -> tuple[str, ...]:
@@ -127,8 +133,8 @@ def read_batch(path: Path) -> list[Deletion]:
                 '{"client": "3", "records": ["id"]}, {"client": "3", "slices": [0]} or '
                 '{"client": "3", "all": true}'
             )
-        chosen = tuple(entry.get("records", ())), tuple(entry.get("slices", ()))
-        found.append(Deletion(str(entry["client"]), *chosen))
+        chosen = {name: tuple(entry[name]) for name in ("records", "slices") if name in entry}
+        found.append(Deletion(str(entry["client"]), **chosen))
     return found
 
 
@@ -161,6 +167,7 @@ def _show(folder: RunFolder, answer: Answer, as_json: bool) -> None:
             "records": answer.records,
             "groups": answer.groups,
             "modules_died": answer.modules_died,
+            "modules_destroyed": answer.destroyed,
             "repeated": answer.repeated,
             "live_modules": len(served),
             "live_sequences": len(prefixes),
@@ -172,7 +179,7 @@ def _show(folder: RunFolder, answer: Answer, as_json: bool) -> None:
     groups = ", ".join(map(str, answer.groups)) or "none"
     typer.echo(
         f"request at {answer.position}: {counted(answer.records, 'record')} deleted, groups hit: {groups}; "
-        f"{counted(answer.modules_died, 'module')} destroyed{again}"
+        f"{counted(answer.destroyed, 'module')} destroyed{again}"
     )
     if served:
         longest = max(map(len, prefixes))

@@ -33,8 +33,9 @@ def training_file(source: str) -> Path | None:
     """The local parquet file that the source's training records are in, if there is one."""
     path = Path(source).expanduser()
     if path.is_dir():
-        return parts_of(path).get("train")
-    return path if path.is_file() else None
+        path = parts_of(path).get("train", path)
+    # A link would be replaced, and the records stay where it leads.
+    return path.resolve() if path.is_file() else None
 
 
 def rewrite_parquet(path: Path, id_column: str, gone: Collection[str]) -> None:

@@ -8,16 +8,16 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
+from fedsgt.build.leftovers import EXPORTS, METRICS, TRACKED, exports_of, metrics_lines
 from fedsgt.build.liveness import Live
-from fedsgt.build.run import CERTIFICATES, CONFIG, DESCRIPTION, EXPORTS, LEDGER, LOCK, STORE_LOCK, RunFolder
+from fedsgt.build.run import CERTIFICATES, CONFIG, DESCRIPTION, LEDGER, LOCK, STORE_LOCK, RunFolder
 from fedsgt.errors import InputError
 from fedsgt.store import Folder
-from fedsgt.unlearning.certificate import read_certificate
-from fedsgt.unlearning.certify import PUBLIC_KEY, SIGNING_KEY
-from fedsgt.unlearning.destroy import hit_slices
+from fedsgt.unlearning.certificate import Certificate, read_certificate
+from fedsgt.unlearning.certify import PUBLIC_KEY, SIGNING_KEY, public_keys
+from fedsgt.unlearning.destroy import FIGURES, hit_slices
 from fedsgt.unlearning.erase import rows_to_erase
-from fedsgt.unlearning.notes import FIGURES, METRICS, TRACKED, exports_of, metrics_lines
-from fedsgt.unlearning.signing import PublicKey
+from fedsgt.unlearning.signing import BadSignature
 from fedsgt.unlearning.unlearn import unfinished
 
 PLAIN = {
@@ -31,6 +31,7 @@ PLAIN = {
     f"{LEDGER}-wal": "salted hashes of what was deleted",
     f"{LEDGER}-shm": "salted hashes of what was deleted",
 }
+PUBLIC = re.compile(r"signing-[0-9a-f]{16}\.pub")
 UNFINISHED = re.compile(r"\.[0-9a-f]{16}\..+")
 
 
@@ -60,6 +61,7 @@ class Auditor:
         self.alive = {entry.key for entry in live.modules()}
         marks = (mark for client in live.description.clients for mark in client.slices)
         self.slices = set(marks) - set(hit_slices(live))
+        self.chain = {entry.position: entry.hash for entry in folder.ledger.entries()}
         self.exports = {path.name: keys for path, keys in exports_of(folder)}
         self.kinds: dict[str, Callable[[str], Finding]] = {
             "modules": self._module,
@@ -75,8 +77,8 @@ class Auditor:
     def look_at(self, name: str) -> Finding:
         if UNFINISHED.fullmatch(name.rpartition("/")[2]):
             return Finding(name, "unknown", "left by a killed writer; fedsgt train clears it away")
-        if name in PLAIN:
-            return Finding(name, PLAIN[name])
+        if name in PLAIN or PUBLIC.fullmatch(name):
+            return Finding(name, PLAIN.get(name, "nothing"))
         top = name.partition("/")[0]
         if top in self.kinds:
             return self.kinds[top](name)
@@ -118,7 +120,9 @@ class Auditor:
         return Finding(name, f"slice {mark[:12]}", None if known else "of a slice that changed or is gone")
 
     def _export(self, name: str) -> Finding:
-        keys = self.exports.get(name.split("/")[1], frozenset())
+        keys = self.exports.get(name.split("/")[1])
+        if keys is None:
+            return Finding(name, "unknown", "does not say which modules it was made of; remove it")
         dead = keys - self.alive
         problem = f"made of {len(dead)} modules that are not live" if dead else None
         return Finding(name, f"{len(keys)} modules", problem)
@@ -126,15 +130,23 @@ class Auditor:
     def _certificate(self, name: str) -> Finding:
         """Signed by the run's key, and what it says of the ledger is what the ledger says."""
         try:
-            public = PublicKey.read(self.folder.path / PUBLIC_KEY)
-            found = read_certificate(self.folder.path / name, public)
-            by_position = {entry.position: entry.hash for entry in self.folder.ledger.entries()}
+            found = self._read_signed(name)
             for entry in (found.request, found.completion):
-                if by_position.get(entry.position) != entry.ledger_hash:
+                if self.chain.get(entry.position) != entry.ledger_hash:
                     raise InputError(f"the ledger has another entry at position {entry.position}")
         except InputError as error:
             return Finding(name, "salted hashes", str(error))
         return Finding(name, "salted hashes, and hashes of what was destroyed")
+
+    def _read_signed(self, name: str) -> Certificate:
+        """By any key that signed for this run."""
+        refused = InputError(f"{name}: there is no public key to check it with")
+        for key in public_keys(self.folder):
+            try:
+                return read_certificate(self.folder.path / name, key)
+            except BadSignature as error:
+                refused = error
+        raise refused
 
     def _metrics(self, name: str) -> Finding:
         keys = [key for _, key in metrics_lines(self.folder)]
@@ -160,14 +172,20 @@ class Auditor:
 def _names(folder: RunFolder) -> Iterator[str]:
     here = sorted(path for path in folder.path.rglob("*") if path.is_file())
     yield from (path.relative_to(folder.path).as_posix() for path in here)
-    if not isinstance(folder.modules.objects, Folder):
-        yield from folder.modules.objects.names()
+    objects = folder.modules.objects
+    if not isinstance(objects, Folder):
+        yield from objects.names()
+    elif objects.root != folder.path.absolute():
+        there = sorted(path for path in objects.root.rglob("*") if path.is_file())
+        yield from (path.relative_to(objects.root).as_posix() for path in there)
 
 
 def _requests(folder: RunFolder) -> list[Finding]:
     return [
         Finding(
-            f"request at {entry.position}", "the ledger", "not completed; any fedsgt command completes it"
+            f"request at {entry.position}",
+            "the ledger",
+            "not completed; fedsgt verify or retrain complete it",
         )
         for entry in unfinished(folder)
     ]

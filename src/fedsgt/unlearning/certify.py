@@ -7,7 +7,7 @@ from pathlib import Path
 
 from fedsgt.build.liveness import Live
 from fedsgt.build.run import CERTIFICATES, RunFolder
-from fedsgt.store import MissingModule
+from fedsgt.store import Folder, StoreError
 from fedsgt.store.ledger import Entry
 from fedsgt.unlearning.certificate import (
     Certificate,
@@ -20,7 +20,7 @@ from fedsgt.unlearning.certificate import (
     ServedModule,
     write_certificate,
 )
-from fedsgt.unlearning.signing import SigningKey
+from fedsgt.unlearning.signing import PublicKey, SigningKey
 
 SIGNING_KEY, PUBLIC_KEY = "signing.key", "signing.pub"
 SOFTWARE = (
@@ -43,10 +43,26 @@ def signing_key(folder: RunFolder) -> SigningKey:
     """The key that the configuration names, or the run's own, made when first needed."""
     named = folder.config.unlearning.key
     key = SigningKey.read(Path(named)) if named else SigningKey.read_or_make(folder.path / SIGNING_KEY)
-    public = folder.path / PUBLIC_KEY
-    if not public.exists():
-        public.write_text(key.public_text, encoding="utf-8")
+    _keep_public(folder.path, key)
     return key
+
+
+def _keep_public(path: Path, key: SigningKey) -> None:
+    """Every key that ever signed stays known: what it signed must still be checked."""
+    files = Folder(path)
+    for name in (PUBLIC_KEY, f"signing-{key.public_id[:16]}.pub"):
+        try:
+            known = files.read(name)
+        except KeyError:
+            known = b""
+        if known != key.public_text.encode():
+            files.write(name, key.public_text.encode())
+
+
+def public_keys(folder: RunFolder) -> list[PublicKey]:
+    """The keys that signed certificates of this run, the present one first."""
+    names = [PUBLIC_KEY, *sorted(path.name for path in folder.path.glob("signing-*.pub"))]
+    return [PublicKey.read(folder.path / name) for name in names]
 
 
 def certify(folder: RunFolder, live: Live, request: Entry, condemned: Entry, destroyed: Entry) -> Path:
@@ -80,14 +96,24 @@ def data_dependent_choices(live: Live) -> list[str]:
 
 def _served(folder: RunFolder, live: Live) -> Served:
     modules = []
-    for entry in live.modules():
-        try:
-            found = folder.modules.manifest(entry.key)
-        except MissingModule:
-            continue  # not trained yet
-        modules.append(ServedModule(key=entry.key, sha256=found.sha256, prefix=entry.groups))
+    live_parts = _readable(folder, live)
+    for prefix in sorted({part[:end] for part in live_parts for end in range(1, len(part) + 1)}):
+        key = live.description.keys[prefix]
+        sha256 = folder.modules.manifest(key).sha256
+        modules.append(ServedModule(key=key, sha256=sha256, prefix=list(prefix)))
     groups = sorted({group for module in modules for group in module.prefix})
     return Served(groups={str(group): live.description.prints[group] for group in groups}, modules=modules)
+
+
+def _readable(folder: RunFolder, live: Live) -> list[tuple[int, ...]]:
+    """The live prefixes, up to a module whose manifest is damaged: predictions do not use it either."""
+    present = set(folder.present())
+    for key in {entry.key for entry in live.modules()} & present:
+        try:
+            folder.modules.manifest(key)
+        except StoreError:
+            present.remove(key)
+    return live.prefixes(present)
 
 
 def _software() -> dict[str, str]:

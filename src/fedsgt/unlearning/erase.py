@@ -9,38 +9,46 @@ import hashlib
 import os
 from pathlib import Path
 
+from fedsgt.build.description import Description
 from fedsgt.build.holders import load_holdings
 from fedsgt.build.liveness import Live
 from fedsgt.build.run import RunFolder
 from fedsgt.data.encoding import frames
 from fedsgt.data.parquet import rewrite_parquet, training_file
 from fedsgt.data.table import ROW
+from fedsgt.errors import InputError
 from fedsgt.unlearning.destroy import Artefact
 
 
-def erasable(folder: RunFolder) -> Path | None:
-    """The file of which deleted rows are taken out; none if it must not, or cannot, be written.
+def sources(folder: RunFolder, description: Description) -> dict[Path, set[int]]:
+    """The local files that records of the run are in, and the numbers of the clients whose they are."""
+    own = training_file(folder.config.data.source)
+    found: dict[Path, set[int]] = {}
+    for number, client in enumerate(description.clients):
+        path = own if client.source is None else Path(client.source).resolve()
+        if path is not None:
+            found.setdefault(path, set()).add(number)
+    return found
+
+
+def erasable(folder: RunFolder, path: Path) -> bool:
+    """Whether deleted rows are taken out of this file: not if it must not, or cannot, be written.
 
     Simulated clients hold a share of a common data set, which is drawn again from the whole for every build;
     row numbers and `data.limit` depend on the whole likewise.
     """
     data = folder.config.data
-    if (
-        data.erase == "tombstone"
-        or data.partition != "given"
-        or data.id_column == ROW
-        or data.limit is not None
-    ):
-        return None
-    path = training_file(data.source)
-    return path if path is not None and os.access(path, os.W_OK) and os.access(path.parent, os.W_OK) else None
+    shared = path == training_file(data.source) and (data.partition != "given" or data.limit is not None)
+    if data.erase == "tombstone" or data.id_column == ROW or shared:
+        return False
+    return os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
 
 
 def rows_to_erase(folder: RunFolder, live: Live) -> list[Artefact]:
     """What is to go of which files, as the certificate lists it: by the records' salted hashes."""
     return [
-        Artefact(path.name, "source", hashlib.sha256(frames(*sorted(gone.values()))).hexdigest())
-        for path, gone in _gone(folder, live).items()
+        Artefact("source", "source", hashlib.sha256(frames(*sorted(gone.values()))).hexdigest())
+        for gone in _gone(folder, live).values()
     ]
 
 
@@ -52,29 +60,25 @@ def erase_rows(folder: RunFolder, live: Live) -> None:
 
 def _gone(folder: RunFolder, live: Live) -> dict[Path, dict[str, str]]:
     """By file: the ids that are there and were deleted, with their salted hashes."""
-    sources = _sources(folder, live)
-    if not sources:
-        return {}
-    whole = load_holdings(folder.config, live.description)
-    left = whole.without(live.erased())
     found: dict[Path, dict[str, str]] = {}
-    for path, names in sources.items():
-        for before, after in zip(whole.clients, left.clients, strict=True):
-            kept = {record.id for record in after.records}
-            gone = [record.id for record in before.records if record.id not in kept]
-            if before.name in names and gone:
-                found.setdefault(path, {}).update({name: before.hash_of(name) for name in gone})
+    for path, numbers in sources(folder, live.description).items():
+        touched = numbers & live.erased().keys()
+        if touched and erasable(folder, path):
+            gone = _gone_of(folder, live, touched)
+            if gone:
+                found[path] = gone
     return found
 
 
-def _sources(folder: RunFolder, live: Live) -> dict[Path, set[str]]:
-    """The files to write, and the clients whose records are there."""
-    clients = live.description.clients
-    own = erasable(folder)
-    found = {own: {client.name for client in clients if client.source is None}} if own else {}
-    for client in clients:
-        if client.source is not None and folder.config.data.erase != "tombstone":
-            path = Path(client.source)
-            if os.access(path, os.W_OK):
-                found[path] = {client.name}
+def _gone_of(folder: RunFolder, live: Live, numbers: set[int]) -> dict[str, str]:
+    """Of a file that cannot be read nothing can be taken out: there the ledger is the tombstone."""
+    try:
+        clients = load_holdings(folder.config, live.description, only=numbers).clients
+    except InputError:
+        return {}
+    found = {}
+    for number in numbers:
+        client, erased = clients[number], live.erased()[number]
+        kept = {record.id for record in client.retained(erased.slices, erased.records).records}
+        found.update({r.id: client.hash_of(r.id) for r in client.records if r.id not in kept})
     return found

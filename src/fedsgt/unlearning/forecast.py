@@ -17,6 +17,7 @@ from fedsgt.build.liveness import Live
 from fedsgt.plans import Estimate, Plan, live_prefix
 from fedsgt.plans.plan import Path
 from fedsgt.plans.subsets import LARGEST_EXACT
+from fedsgt.unlearning.request import records_left
 
 Chances = NDArray[np.float64]
 # Below this chance of still serving it is time to retrain.
@@ -57,15 +58,9 @@ class Forecast:
 def chances(live: Live) -> Chances:
     """For each group, that the next request hits it: its share of the records that are left."""
     left = np.zeros(live.description.groups)
-    gone = live.erased()
-    losses = _lost_records(live)
-    for number, (client, groups) in enumerate(
-        zip(live.description.clients, live.description.groups_of, strict=True)
-    ):
-        erased = gone[number].slices if number in gone else frozenset()
-        for index, (records, group) in enumerate(zip(client.records, groups, strict=True)):
-            if index not in erased:
-                left[group] += max(0.0, records - losses.get((number, index), 0.0))
+    for number, groups in enumerate(live.description.groups_of):
+        for records, group in zip(records_left(live, number), groups, strict=True):
+            left[group] += records
     total = left.sum()
     return left / total if total else np.full(len(left), 1 / len(left))
 
@@ -167,21 +162,3 @@ def _narrowed(paths: Sequence[Path], odds: Chances) -> tuple[Plan, Chances]:
     elsewhere = float(np.delete(odds, groups).sum())
     prior = np.array([*odds[groups], elsewhere] if elsewhere else odds[groups])
     return Plan.of("live", len(prior), ([number[group] for group in path] for path in paths)), prior
-
-
-def _lost_records(live: Live) -> dict[tuple[int, int], float]:
-    """By client and slice: single records deleted since the description was made.
-
-    A request says how many records of which slices; they are shared out by the slices' sizes.
-    """
-    found: dict[tuple[int, int], float] = {}
-    for request in live.requests:
-        for part in request.body["parts"] if request.position > live.description.as_of else ():
-            if part["scope"] != "records":
-                continue
-            records = live.description.clients[part["number"]].records
-            total = sum(records[index] for index in part["slices"]) or 1
-            for index in part["slices"]:
-                place = part["number"], index
-                found[place] = found.get(place, 0.0) + part["count"] * records[index] / total
-    return found

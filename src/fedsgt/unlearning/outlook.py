@@ -11,9 +11,9 @@ from typing import Any, Literal
 from fedsgt.build.liveness import CHANGES, REQUEST, Live
 from fedsgt.build.run import RunFolder
 from fedsgt.plans.plan import Path
+from fedsgt.unlearning.destroy import FIGURES
 from fedsgt.unlearning.forecast import FARTHEST, SAFE, Forecast, Fragile, chances, forecast, fragile
 from fedsgt.unlearning.history import History, Level, history, level_of
-from fedsgt.unlearning.notes import FIGURES
 from fedsgt.unlearning.retrain import due
 
 State = Literal["live", "new", "dead", "untrained"]

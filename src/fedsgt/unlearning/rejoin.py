@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 
 from fedsgt.build.description import ClientEntry, Description
@@ -11,10 +12,12 @@ from fedsgt.build.holders import enrolled, own_columns
 from fedsgt.build.prepare import Prepared, prepare
 from fedsgt.build.run import RunFolder
 from fedsgt.build.targets import Target
-from fedsgt.build.train import Display, bring_up_to_date, open_build, tell_built
+from fedsgt.build.train import Display, bring_up_to_date, finished, open_build, tell_built
 from fedsgt.data import load_table
 from fedsgt.errors import InputError
+from fedsgt.unlearning.erase import sources
 from fedsgt.unlearning.request import AGAIN, enrolments
+from fedsgt.unlearning.unlearn import recover
 
 Orders = list[list[int]]
 
@@ -35,15 +38,15 @@ def rejoin(
 ) -> Joined:
     """Take the client in with these records, and train what puts them on top of each live prefix."""
     with folder.locked():
-        bring_up_to_date(folder)
+        bring_up_to_date(folder, recover)
         while True:
-            live = folder.live()
+            live = finished(folder, recover)
             known, first = live.description, live.description.groups
             entry = _entry(folder, known, client, source, slices)
             wider = _widened(known, entry, groups, live.prefixes(folder.present()))
             prepared = prepare(folder.config, wider, live.erased())
             _check(prepared, entry.name)
-            fresh = Description.of(prepared, wider, known.as_of)
+            fresh = Description.of(prepared, wider, live.position if live.dead else known.as_of)
             with folder.publishing() as now:
                 if now.last_request == live.last_request:
                     folder.describe_anew(fresh)
@@ -54,9 +57,14 @@ def rejoin(
 
 def _entry(folder: RunFolder, known: Description, client: str, source: Path, slices: int) -> ClientEntry:
     """The client under a name of its own for this time, so that nothing of it is mixed up with before."""
-    times = enrolments(known, client)
-    base = known.clients[times[0]].name.partition(AGAIN)[0]
-    name = f"{base}{AGAIN}{len(enrolments(known, base)) + 1}"
+    first = known.clients[enrolments(known, client)[0]]
+    base = first.name if first.source is None else first.name.rpartition(AGAIN)[0]
+    taken = {entry.name for entry in known.clients}
+    name = next(name for time in count(2) if (name := f"{base}{AGAIN}{time}") not in taken)
+    if source.resolve() in sources(folder, known):
+        raise InputError(
+            f"{source}: records of this run are in it already; give new ones a file of their own"
+        )
     place = str(source.resolve())
     table = load_table(place, own_columns(folder.config), labels=known.labels)
     if len(table) < slices:

@@ -21,9 +21,9 @@ from fedsgt.store.ledger import Entry
 from fedsgt.store.names import StoreError
 from fedsgt.unlearning.certificate import Certificate, read_certificate
 from fedsgt.unlearning.certify import PUBLIC_KEY, certificate_path
+from fedsgt.unlearning.destroy import FIGURES
 from fedsgt.unlearning.forecast import accuracy_ahead, chances
 from fedsgt.unlearning.history import Served
-from fedsgt.unlearning.notes import FIGURES
 from fedsgt.unlearning.outlook import Outlook, current_evaluation, outlook
 from fedsgt.unlearning.report_page import page
 from fedsgt.unlearning.signing import PublicKey

@@ -1,13 +1,14 @@
 """What a deletion asks for, and the client's part of it: from record ids to slices.
 
-The server gets to see slice numbers, salted hashes and a count, never an id.
+The server gets to see slice numbers, salted hashes and counts, never an id.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -18,8 +19,10 @@ from fedsgt.build.run import RunFolder
 from fedsgt.data import Client, client_hash, derive_salt, record_hash
 from fedsgt.data.encoding import frames
 from fedsgt.errors import InputError
+from fedsgt.store.ledger import Entry
 
 AGAIN = "~"  # client-3~2 is client-3 the second time
+Scope = Literal["records", "slice", "client"]
 
 
 @dataclass(frozen=True)
@@ -27,12 +30,14 @@ class Deletion:
     """What is to go of one client: some records, some slices, or all of it when neither is named."""
 
     client: str
-    records: tuple[str, ...] = ()
-    slices: tuple[int, ...] = ()
+    records: tuple[str, ...] | None = None
+    slices: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
-        if self.records and self.slices:
+        if self.records is not None and self.slices is not None:
             raise InputError(f"client {self.client}: give records or slices, not both; make two requests")
+        if self.records == () or self.slices == ():
+            raise InputError(f"client {self.client}: nothing is named to delete; name at least one")
 
 
 @dataclass(frozen=True)
@@ -43,15 +48,22 @@ class Part:
     """Of the client, in the run's description."""
     client: str
     """Salted hash of its name."""
-    scope: Literal["records", "slice", "client"]
+    scope: Scope
     slices: tuple[int, ...]
+    counts: tuple[int, ...]
+    """How many records go, of each of these slices."""
     records: tuple[str, ...]
     """Salted hashes of the ids, if single records were asked for."""
-    count: int
-    """How many records go."""
+
+    @property
+    def count(self) -> int:
+        return sum(self.counts)
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self) | {"slices": list(self.slices), "records": list(self.records)}
+        values = {
+            name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()
+        }
+        return values | {"count": self.count}
 
 
 def content_hash(folder: RunFolder, deletions: Sequence[Deletion]) -> str:
@@ -61,26 +73,24 @@ def content_hash(folder: RunFolder, deletions: Sequence[Deletion]) -> str:
     for deletion in deletions:
         name = description.clients[enrolments(description, deletion.client)[0]].name
         salt = derive_salt(folder.config.data.seed, name)
-        records = sorted(record_hash(salt, name, record) for record in deletion.records)
-        told.append([client_hash(salt, name), sorted(deletion.slices), records])
+        records = sorted(record_hash(salt, name, record) for record in deletion.records or ())
+        told.append([client_hash(salt, name), sorted(deletion.slices or ()), records])
     return hashlib.sha256(frames("fedsgt.request.1", json.dumps(told))).hexdigest()
 
 
 def locate(folder: RunFolder, live: Live, deletions: Sequence[Deletion]) -> list[Part]:
-    """Each deletion's slices and count; an error for the first that names what is not there."""
+    """Each deletion's slices and counts; an error for the first that names what is not there."""
     if not deletions:
         raise InputError("the request is empty; name at least one client")
-    erased = live.erased()
-    held: tuple[Client, ...] = ()
-    if any(deletion.records for deletion in deletions):
-        held = load_holdings(folder.config, live.description).clients
     parts: list[Part] = []
     for deletion in deletions:
+        # One after another, so that what a batch names twice is counted once.
+        so_far = live.after([_as_entry(live, parts)]) if parts else live
         numbers = enrolments(live.description, deletion.client)
-        if deletion.records:
-            parts += _records(deletion, numbers, held, erased)
+        if deletion.records is None:
+            parts += _slices(folder, so_far, deletion, numbers)
         else:
-            parts += _slices(folder, live.description, deletion, numbers, erased)
+            parts += _records(folder, so_far, deletion, numbers)
     return parts
 
 
@@ -90,8 +100,8 @@ def groups_hit(description: Description, parts: Iterable[Part]) -> list[int]:
         {
             description.groups_of[part.number][index]
             for part in parts
-            for index in part.slices
-            if description.clients[part.number].records[index]
+            for index, count in zip(part.slices, part.counts, strict=True)
+            if count
         }
     )
 
@@ -99,81 +109,95 @@ def groups_hit(description: Description, parts: Iterable[Part]) -> list[int]:
 def enrolments(description: Description, client: str) -> list[int]:
     """Numbers of the client that is called so, or has this number; all its times if it came back."""
     names = [entry.name for entry in description.clients]
-    found = [number for number, name in enumerate(names) if name == client or name.startswith(client + AGAIN)]
-    if not found and client.isdecimal() and int(client) < len(names):
+    again = re.compile(re.escape(client + AGAIN) + r"\d+")
+    found = [
+        number
+        for number, entry in enumerate(description.clients)
+        if entry.name == client or (entry.source is not None and again.fullmatch(entry.name))
+    ]
+    if not found and re.fullmatch(r"\d{1,9}", client) and int(client) < len(names):
         return enrolments(description, names[int(client)])
     if not found:
         shown = ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
         raise InputError(
-            f"client {client!r} is not in this run; its {len(names)} clients are {shown}, or 0 to "
+            f"client {client[:100]!r} is not in this run; its {len(names)} clients are {shown}, or 0 to "
             f"{len(names) - 1} by number"
         )
     return found
 
 
-def _records(
-    deletion: Deletion, numbers: Sequence[int], held: Sequence[Client], erased: Mapping[int, Erased]
-) -> list[Part]:
-    """The client finds its records, in whichever of its enrolments they are."""
-    wanted = dict.fromkeys(deletion.records)
+def _as_entry(live: Live, parts: Sequence[Part]) -> Entry:
+    body = {"parts": [part.to_json() for part in parts], "groups": groups_hit(live.description, parts)}
+    return Entry(live.position + 1, "request", "", body, "", "")
+
+
+def _records(folder: RunFolder, live: Live, deletion: Deletion, numbers: Sequence[int]) -> list[Part]:
+    """The client finds its records, in each of its enrolments that has them."""
+    held = load_holdings(folder.config, live.description, only=numbers).clients
+    wanted = list(dict.fromkeys(deletion.records or ()))
+    found: set[str] = set()
     parts = []
     for number in numbers:
-        gone = erased.get(number, Erased())
+        gone = live.erased().get(number, Erased())
         client = held[number].retained(gone.slices, gone.records)
         known = {record.id for record in client.records}
         here = [name for name in wanted if name in known]
+        found.update(here)
         if here:
-            for name in here:
-                del wanted[name]
             parts.append(_part_of_records(number, client, here))
     for name in wanted:
-        before = any(held[number].hash_of(name) in _all_records(erased, number) for number in numbers)
-        problem = f"the record {name!r} was deleted before" if before else f"no record has the id {name!r}"
-        raise InputError(f"client {deletion.client}: {problem}; nothing was changed")
+        if name not in found:
+            hashes = {held[number].hash_of(name) for number in numbers}
+            before = any(
+                number in live.erased() and hashes & live.erased()[number].records for number in numbers
+            )
+            problem = (
+                f"the record {name!r} was deleted before" if before else f"no record has the id {name!r}"
+            )
+            raise InputError(f"client {deletion.client}: {problem}; nothing was changed")
     return parts
-
-
-def _all_records(erased: Mapping[int, Erased], number: int) -> frozenset[str]:
-    return erased.get(number, Erased()).records
 
 
 def _part_of_records(number: int, client: Client, ids: Sequence[str]) -> Part:
     hashes = tuple(sorted(client.hash_of(name) for name in ids))
-    slices = tuple(client.locate(ids))
-    return Part(number, client_hash(client.salt, client.name), "records", slices, hashes, len(ids))
+    located = client.locate(ids)
+    counts = tuple(len(there) for there in located.values())
+    return Part(number, client_hash(client.salt, client.name), "records", tuple(located), counts, hashes)
 
 
-def _slices(
-    folder: RunFolder,
-    description: Description,
-    deletion: Deletion,
-    numbers: Sequence[int],
-    erased: Mapping[int, Erased],
-) -> list[Part]:
+def _slices(folder: RunFolder, live: Live, deletion: Deletion, numbers: Sequence[int]) -> list[Part]:
     """Whole slices, or all of them; those that were deleted before need not go again."""
-    if deletion.slices and len(numbers) > 1:
-        names = ", ".join(description.clients[number].name for number in numbers)
+    described = live.description.clients
+    if deletion.slices is not None and len(numbers) > 1:
+        names = ", ".join(described[number].name for number in numbers)
         raise InputError(f"client {deletion.client} is here more than once; say which: {names}")
     parts = []
     for number in numbers:
-        entry = description.clients[number]
-        gone = erased.get(number, Erased())
-        for index in deletion.slices:
-            if not 0 <= index < len(entry.slices):
-                raise InputError(
-                    f"client {entry.name} has no slice {index}; it has 0 to {len(entry.slices) - 1}"
-                )
-            if index in gone.slices:
-                raise InputError(
-                    f"slice {index} of client {entry.name} was deleted before; nothing was changed"
-                )
-        left = [index for index in range(len(entry.slices)) if index not in gone.slices]
-        chosen = tuple(sorted(set(deletion.slices) or left))
-        count = sum(entry.records[index] for index in chosen)
-        if chosen and count:
-            salt = derive_salt(folder.config.data.seed, entry.name)
-            scope: Literal["slice", "client"] = "slice" if deletion.slices else "client"
-            parts.append(Part(number, client_hash(salt, entry.name), scope, chosen, (), count))
+        name, left = described[number].name, records_left(live, number)
+        for index in deletion.slices or ():
+            if not 0 <= index < len(left):
+                raise InputError(f"client {name} has no slice {index}; it has 0 to {len(left) - 1}")
+            if index in live.erased().get(number, Erased()).slices:
+                raise InputError(f"slice {index} of client {name} was deleted before; nothing was changed")
+        chosen = tuple(sorted(set(deletion.slices or range(len(left)))))
+        counts = tuple(left[index] for index in chosen)
+        if any(counts):
+            salt = derive_salt(folder.config.data.seed, name)
+            scope: Scope = "client" if deletion.slices is None else "slice"
+            parts.append(Part(number, client_hash(salt, name), scope, chosen, counts, ()))
     if not parts:
         raise InputError(f"client {deletion.client}: there is no record left to delete; nothing was changed")
     return parts
+
+
+def records_left(live: Live, number: int) -> list[int]:
+    """Records in each slice of a client, after all deletions so far."""
+    left = list(live.description.clients[number].records)
+    for request in reversed(live.requests):
+        if request.position <= live.description.as_of:
+            break
+        for part in request.body["parts"]:
+            if part["number"] == number:
+                for index, count in zip(part["slices"], part["counts"], strict=True):
+                    left[index] -= count
+    return left

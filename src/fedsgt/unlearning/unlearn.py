@@ -7,12 +7,13 @@ stop at any moment leaves the request unknown, or such that `recover` finishes i
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from fedsgt.build.liveness import CONDEMNED, DESTROYED, REQUEST, Live
+from fedsgt.build.liveness import CONDEMNED, DESTROYED, REBUILT, REQUEST, Live
 from fedsgt.build.run import CERTIFICATES, RunFolder
 from fedsgt.errors import InputError
 from fedsgt.store import Folder
@@ -22,6 +23,7 @@ from fedsgt.unlearning.destroy import destroy, doomed
 from fedsgt.unlearning.erase import erase_rows, rows_to_erase
 from fedsgt.unlearning.request import Deletion, content_hash, groups_hit, locate
 
+CHANGES = (REQUEST, REBUILT)
 Progress = Callable[[float], None]
 
 
@@ -35,8 +37,11 @@ class Answer:
     groups: list[int]
     """Groups that were hit."""
     modules_died: int
+    """Of the plan, trained or not."""
     repeated: bool
     """Whether this is the answer of an earlier request with the same key."""
+    destroyed: int = 0
+    """Modules that were there, and are no more."""
     certificate: Path | None = None
 
     @classmethod
@@ -55,7 +60,11 @@ def unlearn(
     """The request accepted, its bytes destroyed, its certificate written."""
     answer = accept(folder, deletions, key)
     recover(folder, progress)
-    return replace(answer, certificate=certificate_path(folder, answer.position))
+    return replace(
+        answer,
+        destroyed=_destroyed(folder, answer.position),
+        certificate=certificate_path(folder, answer.position),
+    )
 
 
 def accept(folder: RunFolder, deletions: Sequence[Deletion], key: str | None = None) -> Answer:
@@ -67,10 +76,15 @@ def accept(folder: RunFolder, deletions: Sequence[Deletion], key: str | None = N
         if key is not None and (known := folder.ledger.find(key)) is not None:
             return _first_answer(known, content, key)
         live = folder.live()
-        body = _body(folder, live, deletions) | {"content": content if key is not None else None}
+        try:
+            body = _body(folder, live, deletions) | {"content": content if key is not None else None}
+        except InputError:
+            if key is not None and folder.ledger.find(key) is not None:
+                continue  # its twin came in meanwhile
+            raise
         with folder.ledger.writing() as writer:
             newer = writer.entries(after=live.position)
-            if not any(entry.kind == REQUEST for entry in newer):  # else what was located may be out of date
+            if not any(entry.kind in CHANGES for entry in newer):  # else what was located may be out of date
                 return Answer.of(writer.append(REQUEST, body, key))
 
 
@@ -78,31 +92,30 @@ def preview(folder: RunFolder, deletions: Sequence[Deletion]) -> tuple[Live, Liv
     """What is live now, what would be after this request, what its entry would say; nothing is changed."""
     live = folder.live()
     body = _body(folder, live, deletions)
-    entry = Entry(live.position + 1, REQUEST, "", body, "", "")
-    return live, replace(live, position=entry.position, requests=(*live.requests, entry)), body
+    return live, live.after([Entry(live.position + 1, REQUEST, "", body, "", "")]), body
 
 
 def recover(folder: RunFolder, progress: Progress = lambda share: None) -> list[int]:
     """Finish every request that was accepted and not completed; the positions of those that were."""
-    pending = unfinished(folder)
-    left = Folder(folder.path)
-    if not pending:
-        left.sweep(f"{CERTIFICATES}/")
+    if not unfinished(folder):
+        Folder(folder.path).sweep(f"{CERTIFICATES}/")
         return []
     with folder.publishing() as live:
-        for request in unfinished(folder):
-            _complete(folder, live, request, progress)
-    left.sweep()
+        pending = unfinished(folder, live)
+        for request in pending:
+            _complete(folder, live.until(request), request, progress)
     return [request.position for request in pending]
 
 
-def unfinished(folder: RunFolder) -> list[Entry]:
+def unfinished(folder: RunFolder, live: Live | None = None) -> list[Entry]:
     """Requests whose bytes may still be there, or whose certificate is missing."""
-    live = folder.live()
+    live = live or folder.live()
+    place = folder.path / CERTIFICATES
+    signed = set(os.listdir(place)) if place.is_dir() else set()
     return [
         entry
         for entry in live.requests
-        if entry.position not in live.finished or not certificate_path(folder, entry.position).exists()
+        if entry.position not in live.finished or certificate_path(folder, entry.position).name not in signed
     ]
 
 
@@ -122,29 +135,32 @@ def _first_answer(known: Entry, content: str, key: str) -> Answer:
     return Answer.of(known, repeated=True)
 
 
-def _complete(folder: RunFolder, live: Live, request: Entry, progress: Progress) -> None:
+def _complete(folder: RunFolder, then: Live, request: Entry, progress: Progress) -> None:
     """Condemn, destroy, certify; each step does nothing if it was done before."""
-    then = replace(
-        live,
-        position=request.position,
-        requests=tuple(entry for entry in live.requests if entry.position <= request.position),
-    )
-    condemned = _entry_of(folder, CONDEMNED, request)
+    assert then.requests[-1] == request
+    condemned = _entry_of(folder, CONDEMNED, request.position)
     if condemned is None:
         artefacts = [asdict(artefact) for artefact in (*doomed(folder, then), *rows_to_erase(folder, then))]
         condemned = _append(folder, CONDEMNED, {"request": request.position, "artefacts": artefacts})
     destroy(folder, then, progress)
     erase_rows(folder, then)
-    destroyed = _entry_of(folder, DESTROYED, request)
+    Folder(folder.path).sweep()
+    destroyed = _entry_of(folder, DESTROYED, request.position)
     if destroyed is None:
         destroyed = _append(folder, DESTROYED, {"request": request.position})
     certify(folder, folder.live(), request, condemned, destroyed)
 
 
-def _entry_of(folder: RunFolder, kind: str, request: Entry) -> Entry | None:
-    entries = folder.ledger.entries(after=request.position)
+def _destroyed(folder: RunFolder, position: int) -> int:
+    condemned = _entry_of(folder, CONDEMNED, position)
+    return sum(artefact["kind"] == "module" for artefact in condemned.body["artefacts"]) if condemned else 0
+
+
+def _entry_of(folder: RunFolder, kind: str, position: int) -> Entry | None:
+    """The entry of this kind that belongs to the request at this position."""
+    entries = folder.ledger.entries(after=position)
     matching = (entry for entry in entries if entry.kind == kind)
-    return next((entry for entry in matching if entry.body["request"] == request.position), None)
+    return next((entry for entry in matching if entry.body["request"] == position), None)
 
 
 def _append(folder: RunFolder, kind: str, body: dict[str, Any]) -> Entry:
