@@ -4,27 +4,18 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
 import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 import typer
+from documents import COMMAND, PAGES, README, ROOT, blocks, commands, run_command
 
 from fedsgt import cli, theory
 from fedsgt.config import Run
 from fedsgt.plans import KINDS
-
-ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-COMMAND = Path(sys.executable).parent / "fedsgt"
-
-
-def blocks(language: str) -> list[tuple[str, str]]:
-    """Every fenced block of this language, with the page it is from."""
-    fence = re.compile(rf"^```{language}\n(.*?)^```", re.MULTILINE | re.DOTALL)
-    return [(page.name, block) for page in PAGES for block in fence.findall(page.read_text(encoding="utf-8"))]
 
 
 @pytest.fixture(scope="module")
@@ -32,21 +23,12 @@ def page_folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("pages")
 
 
-@pytest.mark.parametrize(
-    ("page", "line"), [(p, line) for p, block in blocks("sh") for line in block.splitlines()]
-)
+@pytest.mark.parametrize(("page", "line"), commands(PAGES))
 def test_every_command_runs(page: str, line: str, page_folders: Path) -> None:
-    """In the page's order and in one folder for each page: later commands use what earlier ones made."""
-    name, *arguments = shlex.split(line)
-    assert name == "fedsgt"
-    folder = page_folders / page
-    folder.mkdir(exist_ok=True)
-    done = subprocess.run([COMMAND, *arguments], cwd=folder, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout
+    run_command(page, line, page_folders)
 
 
-@pytest.mark.parametrize(("page", "code"), blocks("python"))
+@pytest.mark.parametrize(("page", "code"), blocks("python", [README, *PAGES]))
 def test_every_python_example_runs(page: str, code: str) -> None:
     subprocess.run([sys.executable, "-W", "error", "-c", code], check=True, capture_output=True)
 
@@ -86,8 +68,16 @@ def test_every_kind_of_plan_and_every_formula_is_documented() -> None:
     assert all(f"`{name}`" in formulas for name in theory.__all__)
 
 
+def test_every_command_is_documented() -> None:
+    text = "".join(page.read_text(encoding="utf-8") for page in [README, *PAGES])
+    group = typer.main.get_command(cli.app)
+    assert isinstance(group, click.Group)
+    for name in group.commands:
+        assert f"fedsgt {name}" in text, name
+
+
 def test_links_between_documents_lead_somewhere() -> None:
-    for page in PAGES:
+    for page in [README, *PAGES]:
         for target in re.findall(r"\]\((?!https?://)([^)#]+)", page.read_text(encoding="utf-8")):
             assert (page.parent / target).exists(), f"{page.name}: {target}"
 
