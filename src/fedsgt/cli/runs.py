@@ -92,11 +92,13 @@ def _summary(folder: RunFolder) -> dict[str, Any]:
 
 
 def _accuracy(folder: RunFolder) -> float | None:
-    """AllSeq's, if the run was evaluated."""
+    """AllSeq's, if what is live now was evaluated."""
+    from fedsgt.unlearning.outlook import current_evaluation
+
     try:
-        found = json.loads((folder.path / "evaluation.json").read_text(encoding="utf-8"))
-        return float(found["strategies"]["all"]["accuracy"])
-    except (OSError, ValueError, KeyError, TypeError):
+        found = current_evaluation(folder, folder.live())
+        return None if found is None else float(found["strategies"]["all"]["accuracy"])
+    except (InputError, KeyError, TypeError):
         return None
 
 
