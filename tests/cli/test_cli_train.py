@@ -231,4 +231,4 @@ def test_evaluating_a_half_trained_run_says_so(trained: Path, tmp_path: Path) ->
     for name in ("run.toml", "run.json", "ledger.sqlite"):
         (tmp_path / "run" / name).write_bytes((trained / name).read_bytes())
     done = fedsgt("evaluate", str(tmp_path / "run"))
-    assert "no module is live; train it first" in done.stderr
+    assert "no module is live; fedsgt train or retrain makes some" in done.stderr

@@ -164,3 +164,27 @@ def test_a_client_comes_back(run: str, tmp_path: Path) -> None:
     assert "1 record deleted, groups hit: 2" in left.stdout
     done = fedsgt("rejoin", run, "--client", "1", "--data", str(tmp_path / "nowhere.parquet"))
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+
+
+def test_records_are_listed_for_their_client(run: str) -> None:
+    listed = json.loads(shown("records", run, "--client", "0", "--json"))
+    chosen = next(entry for entry in listed if entry["slice"] == 1)
+    assert f"client-0\t1\t{chosen['group']}\t{chosen['id']}" in shown("records", run, "--client", "client-0")
+    fedsgt("unlearn", run, "--client", "0", "--records", "-", given=f"\ufeff{chosen['id']}\r\n")
+    fedsgt("unlearn", run, "--client", "0", "--records", "-", given=f"{chosen['id']}\r\n")
+    left = json.loads(shown("records", run, "--client", "0", "--json"))
+    assert left == [entry for entry in listed if entry != chosen]
+    assert "is not in this run" in fedsgt("records", run, "--client", "x").stderr
+
+
+def test_an_interrupted_request_is_completed_and_said_so(run: str) -> None:
+    from fedsgt.build.run import open_run
+    from fedsgt.unlearning.request import Deletion
+    from fedsgt.unlearning.unlearn import accept
+
+    answer = accept(open_run(Path(run)), [Deletion("client-1", slices=(0,))])
+    assert "not completed" in fedsgt("audit", run).stdout
+    done = fedsgt("unlearn", run, "--client", "1", "--slice", "0")
+    assert f"completed the interrupted request at {answer.position}; certificate" in done.stderr
+    assert f"was deleted before, by the request at {answer.position}" in done.stderr
+    assert "none depends on deleted data" in shown("audit", run)

@@ -88,6 +88,11 @@ def test_a_wrong_value_names_the_key_the_value_and_what_is_allowed(override: str
         assert part in message
 
 
+def test_an_accuracy_is_a_share() -> None:
+    with pytest.raises(InputError, match=r"unlearning\.threshold: 90 is no accuracy; give a share, 0 to 1"):
+        load(None, ["unlearning.retrain=below-accuracy", "unlearning.threshold=90"])
+
+
 @pytest.mark.parametrize("override", ["plan.budget", "budget=8", "plan.budget.x=8", "=8", ".budget=8"])
 def test_what_is_no_override_says_how_to_write_one(override: str) -> None:
     assert "section.key=value" in refused(override)

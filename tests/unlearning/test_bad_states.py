@@ -89,6 +89,16 @@ def test_a_truncated_or_missing_module_is_not_served_and_is_destroyed_with_the_r
     else:
         place.unlink()
     content = [(row.content,) for row in images.rows[:2]]
+    kind = [finding.name.rpartition("/")[2] for finding in problems(folder)]
+    assert (
+        kind
+        == {
+            ("cut", "module.safetensors"): ["module.safetensors"],
+            ("cut", "manifest.json"): ["manifest.json", "module.safetensors"],
+            ("gone", "module.safetensors"): ["manifest.json"],
+            ("gone", "manifest.json"): ["module.safetensors"],
+        }[damage, name]
+    )
     answer = Predictor(fresh(folder)).predict(content)
     assert all(served.groups != (2, 0, 1) for served in answer.sequences)
     slices = [index for index, group in enumerate(folder.description.groups_of[0]) if group == 2]

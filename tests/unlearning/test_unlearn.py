@@ -138,10 +138,10 @@ def test_nothing_is_not_everything(empty: dict[str, Any]) -> None:
 def test_what_was_deleted_before_is_refused(images: World, folder: RunFolder) -> None:
     client, record = record_in(images, folder, 0)
     unlearn(folder, [Deletion(client, records=(record,))])
-    with pytest.raises(InputError, match=f"the record '{record}' was deleted before"):
+    with pytest.raises(InputError, match=f"'{record}' was deleted before, by the request at 3"):
         unlearn(folder, [Deletion(client, records=(record,))])
     unlearn(folder, [Deletion("c3", slices=(1,))])
-    with pytest.raises(InputError, match="slice 1 of client c3 was deleted before"):
+    with pytest.raises(InputError, match="slice 1 of client c3 was deleted before, by the request at 6"):
         unlearn(folder, [Deletion("c3", slices=(1,))])
     unlearn(folder, [Deletion("c3")])
     with pytest.raises(InputError, match="client c3: there is no record left to delete"):

@@ -18,6 +18,7 @@ from fedsgt.cli import (
     forgetting,
     plan,
     predict,
+    records,
     report,
     retrain,
     runs,
@@ -46,6 +47,7 @@ app.command("show")(runs.show)
 app.command("evaluate")(evaluate.evaluate)
 app.command("export")(runs.export)
 app.command("predict")(predict.predict)
+app.command("records")(records.records)
 app.command("unlearn")(unlearn.unlearn)
 app.command("retrain")(retrain.retrain)
 app.command("rejoin")(retrain.rejoin)

@@ -26,5 +26,7 @@ def audit(run: RunPath, as_json: AsJson = False) -> None:
             typer.echo(f"{finding.name:<{width}}  {finding.depends_on}{mark}")
         verdict = f"{len(bad)} with a problem" if bad else "none depends on deleted data"
         typer.echo(f"\n{counted(len(found), 'file')}: {verdict}")
+        for finding in bad:
+            typer.echo(f"  {finding.name}: {finding.problem}")
     if bad:
         raise typer.Exit(1)

@@ -38,7 +38,7 @@ def evaluate_run(run: Path, as_json: bool = False, plot: Path | None = None) -> 
     with progress("Evaluating") as done:
         found = score_run(open_run(run), done)
     if not found.strategies:
-        raise InputError(f"{run}: no module is live; train it first")
+        raise InputError(f"{run}: no module is live; fedsgt train or retrain makes some")
     if plot is not None:
         draw(plot, found)
     typer.echo(found.to_text().rstrip() if as_json else _table(found))

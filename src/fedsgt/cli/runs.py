@@ -47,6 +47,7 @@ def show(run: RunPath, as_json: AsJson = False) -> None:
     from fedsgt.build.run import open_run
 
     folder = open_run(run)
+    folder.live()  # without its ledger nobody knows what is live
     modules = _modules(folder)
     if as_json:
         typer.echo(json.dumps({**_summary(folder), **_details(folder), "modules": modules}, indent=2))

@@ -47,6 +47,7 @@ def unlearn(
     """Forget records, slices or a client: dead modules stop serving at once and are destroyed."""
     deletions = _deletions(client, records, slices or [], everything, batch)
     from fedsgt.build.run import open_run
+    from fedsgt.unlearning.certify import certificate_path
     from fedsgt.unlearning.unlearn import recover
 
     folder = open_run(run)
@@ -55,7 +56,9 @@ def unlearn(
 
         show_dry_run(folder, deletions, as_json)
         return
-    recover(folder)
+    for position in recover(folder):
+        done = certificate_path(folder, position)
+        typer.echo(f"fedsgt: completed the interrupted request at {position}; certificate {done}", err=True)
     forget(folder, deletions, key, as_json)
     if retrain:
         from fedsgt.build.locks import Busy
@@ -74,11 +77,14 @@ def forget(
 ) -> Answer:
     """The request and its answer, shown."""
     from fedsgt.cli.progress import progress
+    from fedsgt.unlearning.erase import out_of_reach
     from fedsgt.unlearning.unlearn import unlearn as do
 
     with progress("Destroying") as done:
         answer = do(folder, deletions, key, done)
     _show(folder, answer, as_json)
+    for path in out_of_reach(folder, folder.live()):
+        typer.echo(f"fedsgt: {path} cannot be read, so deleted records were not taken out of it", err=True)
     return answer
 
 
@@ -102,7 +108,7 @@ def _deletions(
 def _read_ids(place: str) -> tuple[str, ...]:
     """One id a line; blank lines and blanks around an id do not count."""
     try:
-        text = sys.stdin.read() if place == "-" else Path(place).read_text(encoding="utf-8")
+        text = sys.stdin.read() if place == "-" else Path(place).read_text(encoding="utf-8-sig")
     except OSError as error:
         raise InputError(f"{place}: cannot be read ({error.strerror})") from None
     except UnicodeDecodeError:

@@ -80,7 +80,10 @@ def _remarks(found: Verification) -> list[str]:
         remarks.append(f"unfinished requests, at positions {places}: their bytes may still be there")
     for choice in found.data_dependent_choices:
         remarks.append(f"weaker than it looks: {choice}, and may carry traces of data deleted later")
-    if found.failed:
+    bad = {module.verdict for module in found.modules} - {"same", "not comparable"}
+    if bad == {"damaged"}:
+        remarks.append("FAILED: damaged modules, which are not served; fedsgt retrain makes them again")
+    elif found.failed:
         remarks.append("FAILED: something is there, or was, that the retained data does not account for")
     elif not found.passed:
         remarks.append("UNDECIDED: verify on a machine like the one that trained")

@@ -166,7 +166,7 @@ class Unlearning(Section):
         None, description="file of the Ed25519 key that signs certificates; made in the run if not given"
     )
     threshold: Annotated[float, Field(ge=0)] | None = Field(
-        None, description="number of modules, or accuracy, below which to retrain"
+        None, description="number of modules, or accuracy from 0 to 1, below which to retrain"
     )
 
 
@@ -220,5 +220,10 @@ class Run(Section):
             raise ValueError(
                 f"unlearning.threshold: {self.unlearning.threshold}; given exactly when unlearning.retrain is"
                 f" below-modules or below-accuracy (it is {self.unlearning.retrain})"
+            )
+        accuracy = self.unlearning.retrain == "below-accuracy"
+        if accuracy and self.unlearning.threshold is not None and self.unlearning.threshold > 1:
+            raise ValueError(
+                f"unlearning.threshold: {self.unlearning.threshold:g} is no accuracy; give a share, 0 to 1"
             )
         return self

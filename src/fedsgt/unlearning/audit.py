@@ -101,13 +101,20 @@ class Auditor:
         return None
 
     def _unlike(self, name: str, key: str) -> str | None:
-        """A manifest must say what the description says."""
-        if not name.endswith("manifest.json"):
+        """A module's bytes must be those of its manifest, and that must say what the description says."""
+        kind = name.rpartition("/")[2]
+        if kind not in ("manifest.json", "module.safetensors"):
             return None
         try:
+            if kind == "module.safetensors":
+                self.folder.modules.get(key)
+                return None
+            self.folder.modules.objects.read(name.replace("manifest.json", "module.safetensors"))
             found = self.folder.modules.manifest(key)
+        except KeyError:
+            return "its module is missing; fedsgt train makes it again"
         except InputError as error:
-            return str(error)
+            return f"{error}; fedsgt train makes it again"
         same = found.prefix == self.wanted[key].prefix
         return None if same else "made of other data than the run's description says"
 
@@ -185,7 +192,7 @@ def _requests(folder: RunFolder) -> list[Finding]:
         Finding(
             f"request at {entry.position}",
             "the ledger",
-            "not completed; fedsgt verify or retrain complete it",
+            "not completed; fedsgt unlearn, retrain or verify completes it",
         )
         for entry in unfinished(folder)
     ]

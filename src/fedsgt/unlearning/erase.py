@@ -58,6 +58,19 @@ def erase_rows(folder: RunFolder, live: Live) -> None:
         rewrite_parquet(path, folder.config.data.id_column, gone)
 
 
+def out_of_reach(folder: RunFolder, live: Live) -> list[Path]:
+    """Files that deleted records were in, and that nobody can look into: moved, perhaps, or damaged."""
+    found = []
+    for path, numbers in sources(folder, live.description).items():
+        touched = numbers & live.erased().keys()
+        if touched and folder.config.data.erase != "tombstone":
+            try:
+                load_holdings(folder.config, live.description, only=touched)
+            except InputError:
+                found.append(path)
+    return found
+
+
 def _gone(folder: RunFolder, live: Live) -> dict[Path, dict[str, str]]:
     """By file: the ids that are there and were deleted, with their salted hashes."""
     found: dict[Path, dict[str, str]] = {}

@@ -186,7 +186,7 @@ class Predictor:
         reason = f" ({damaged[0]})" if damaged else ""
         return Exhausted(
             f"{self.folder.path}: exhausted: no module is live at ledger position {live.position}{reason}; "
-            "train it again, or set serving.bare_backbone"
+            "fedsgt retrain brings modules back, or set serving.bare_backbone"
         )
 
 

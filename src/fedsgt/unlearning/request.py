@@ -8,8 +8,9 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any, Literal
 
 from fedsgt.build.description import Description
@@ -145,17 +146,21 @@ def _records(folder: RunFolder, live: Live, deletion: Deletion, numbers: Sequenc
         found.update(here)
         if here:
             parts.append(_part_of_records(number, client, here))
-    for name in wanted:
-        if name not in found:
-            hashes = {held[number].hash_of(name) for number in numbers}
-            before = any(
-                number in live.erased() and hashes & live.erased()[number].records for number in numbers
-            )
-            problem = (
-                f"the record {name!r} was deleted before" if before else f"no record has the id {name!r}"
-            )
-            raise InputError(f"client {deletion.client}: {problem}; nothing was changed")
+    missing = next((name for name in wanted if name not in found), None)
+    if missing is not None:
+        hashes = {held[number].hash_of(missing) for number in numbers}
+        before = _request_with(live, lambda part: not hashes.isdisjoint(part["records"]))
+        problem = f"no record has the id {missing!r}" if before is None else f"{missing!r} {before}"
+        raise InputError(f"client {deletion.client}: {problem}; nothing was changed")
     return parts
+
+
+def _request_with(live: Live, wanted: Callable[[dict[str, Any]], bool]) -> str | None:
+    """Which request deleted what a part of it names, in words."""
+    for request in live.requests:
+        if any(wanted(part) for part in request.body["parts"]):
+            return f"was deleted before, by the request at {request.position}"
+    return None
 
 
 def _part_of_records(number: int, client: Client, ids: Sequence[str]) -> Part:
@@ -178,7 +183,8 @@ def _slices(folder: RunFolder, live: Live, deletion: Deletion, numbers: Sequence
             if not 0 <= index < len(left):
                 raise InputError(f"client {name} has no slice {index}; it has 0 to {len(left) - 1}")
             if index in live.erased().get(number, Erased()).slices:
-                raise InputError(f"slice {index} of client {name} was deleted before; nothing was changed")
+                before = _request_with(live, partial(_whole_slice, number, index))
+                raise InputError(f"slice {index} of client {name} {before}; nothing was changed")
         chosen = tuple(sorted(set(deletion.slices or range(len(left)))))
         counts = tuple(left[index] for index in chosen)
         if any(counts):
@@ -188,6 +194,10 @@ def _slices(folder: RunFolder, live: Live, deletion: Deletion, numbers: Sequence
     if not parts:
         raise InputError(f"client {deletion.client}: there is no record left to delete; nothing was changed")
     return parts
+
+
+def _whole_slice(number: int, index: int, part: dict[str, Any]) -> bool:
+    return part["number"] == number and part["scope"] != "records" and index in part["slices"]
 
 
 def records_left(live: Live, number: int) -> list[int]:
