@@ -323,7 +323,9 @@ def test_a_run_in_training_serves_what_is_there(folder: RunFolder, contents: lis
 def test_exhausted_is_said(folder: RunFolder, contents: list[bytes]) -> None:
     predictor = Predictor(folder)
     position = request(folder, 0, 1, 2)
-    with pytest.raises(Exhausted, match=f"exhausted: no module is live at ledger position {position}; fedsgt retrain"):
+    with pytest.raises(
+        Exhausted, match=f"exhausted: no module is live at ledger position {position}; fedsgt"
+    ):
         predictor.predict(contents)
 
 
