@@ -14,10 +14,10 @@ def due(folder: RunFolder, live: Live, accuracy: Callable[[], float]) -> str | N
     `accuracy` of what is served is asked for only by the policy that needs it.
     """
     settings = folder.config.unlearning
-    missing = len(live.description.modules) - len(served_keys(folder, live))
+    served = served_keys(folder, live)
+    missing = len(live.description.modules) - len(served)
     if not missing or settings.retrain == "never":
         return None
-    served = served_keys(folder, live)
     if settings.retrain == "now":
         return f"{missing} modules are dead or missing"
     if not served:
