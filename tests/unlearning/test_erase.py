@@ -9,6 +9,7 @@ import pytest
 from tiny_deletions import problems
 from tiny_world import Quiet, World, trained, write_rows
 
+from fedsgt.build.holders import load_holdings
 from fedsgt.build.run import RunFolder, open_run
 from fedsgt.build.train import train
 from fedsgt.config import Run
@@ -173,3 +174,24 @@ def test_a_file_belongs_to_one_enrolment(
     for taken in (source, data / "train.parquet"):
         with pytest.raises(InputError, match="records of this run are in it already"):
             rejoin(folder, "c1", taken, 1, 1, Quiet())
+
+
+def test_a_new_run_leaves_out_what_another_has_deleted(images: World, data: Path, tmp_path: Path) -> None:
+    """On a source that nobody writes; what is deleted later in the first changes nothing of the second."""
+    run = config(images, data, "data.partition=iid")
+    trained(tmp_path / "first", run)
+    first = open_run(tmp_path / "first")
+    gone = {record.id for record in load_holdings(run).clients[0].records}
+    unlearn(first, [Deletion("0")])
+    later = config(images, data, "data.partition=iid", f"data.erased=[{str(tmp_path / 'first')!r}]")
+    second = train(later, tmp_path / "second", Quiet())
+    seen = {record.id for client in load_holdings(second.config).clients for record in client.records}
+    assert seen == {row.id for row in images.rows} - gone
+    assert second.config.data.erased == [f"{tmp_path / 'first'}@{first.live().position}"]
+    assert open_run(tmp_path / "second").config == second.config
+    unlearn(first, [Deletion("1")])
+    quiet = Quiet()
+    train(second.config, tmp_path / "second", quiet)
+    assert quiet.modules == []
+    with pytest.raises(InputError, match=r"no such run"):
+        train(config(images, data, "data.erased=['nowhere']"), tmp_path / "third", Quiet())

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from fedsgt.build.description import Description
-from fedsgt.build.liveness import Erased
+from fedsgt.build.liveness import Erased, erased_after
+from fedsgt.build.run import PINNED, open_run
 from fedsgt.config import Run
 from fedsgt.data import Client, Columns, Table, derive_salt, load_table, make_clients
+from fedsgt.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,9 @@ def load_holdings(
     """
     data, slices = run.data, run.slices_per_client()
     table = load_table(data.source, columns_of(run), labels=data.labels, limit=data.limit)
+    if data.erased:
+        elsewhere: set[str] = set().union(*(_deleted_in(text) for text in data.erased))
+        table = table.take(row for row, record in enumerate(table.ids) if record not in elsewhere)
     clients = make_clients(
         table,
         partition=data.partition,
@@ -96,6 +102,25 @@ def columns_of(run: Run) -> Columns:
 def input_columns(run: Run) -> tuple[str, ...]:
     default = ["image"] if run.model.task == "image" else ["sentence"]
     return tuple(run.data.input_columns or default)
+
+
+def _deleted_in(text: str) -> set[str]:
+    """Ids of the records of its source that another run has deleted, up to a position of its ledger."""
+    pinned = PINNED.fullmatch(text)
+    if pinned is None:
+        raise InputError(f"data.erased: {text!r} names no position of its ledger; write FOLDER@POSITION")
+    other = open_run(Path(pinned[1]))
+    live = other.live()
+    requests = [entry for entry in live.requests if entry.position <= int(pinned[2])]
+    erased = erased_after({}, requests)
+    base = [number for number, client in enumerate(live.description.clients) if client.source is None]
+    whole = load_holdings(other.config, live.description, only=())
+    left = whole.without(erased)
+    return {
+        record.id
+        for number in base
+        for record in set(whole.clients[number].records) - set(left.clients[number].records)
+    }
 
 
 def own_columns(run: Run) -> Columns:

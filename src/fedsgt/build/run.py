@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 import shutil
 from collections.abc import Iterator
@@ -24,6 +25,7 @@ CONFIG, DESCRIPTION, LEDGER = "run.toml", "run.json", "ledger.sqlite"
 # Held by whoever trains, and for moments by whoever writes or destroys what depends on data.
 LOCK, STORE_LOCK = "lock", "store.lock"
 CERTIFICATES = "certificates"
+PINNED = re.compile(r"(.+)@(\d+)")  # a run's folder, and a position in its ledger
 # What may differ when a run is continued: how it is carried out and served, not what it is.
 FREE_SECTIONS = ("engine", "unlearning", "serving")
 FIXED_KEY = ("unlearning", "ledger")  # another ledger would know of no deletion
@@ -217,13 +219,22 @@ def anchored(config: Run) -> Run:
     """The same run with its local paths in full, so that it works from any folder."""
     data, model = config.data, config.model
     places = {"source": data.source, "test": data.test}
-    found = {key: _in_full(text) for key, text in places.items() if text is not None}
+    found: dict[str, Any] = {key: _in_full(text) for key, text in places.items() if text is not None}
+    found["erased"] = [_pinned(text) for text in data.erased]
     return config.model_copy(
         update={
             "data": data.model_copy(update=found),
             "model": model.model_copy(update={"backbone": _in_full(model.backbone)}),
         }
     )
+
+
+def _pinned(text: str) -> str:
+    """Another run as it is now: what is deleted there later must not change what this run is."""
+    if PINNED.fullmatch(text):
+        return text
+    path = Path(text).expanduser().resolve()
+    return f"{path}@{open_run(path).live().position}"
 
 
 def _in_full(text: str) -> str:

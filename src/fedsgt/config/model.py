@@ -52,6 +52,9 @@ class Data(Section):
         description="deleted records are taken out of the owners' parquet file if it can be written, or, "
         "as always for simulated clients, only left out by whoever reads them",
     )
+    erased: list[Text] = Field(
+        [], description="folders of runs on the same source whose deleted records are left out here too"
+    )
 
 
 class Grouping(Section):
