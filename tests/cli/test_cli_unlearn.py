@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from command import fedsgt, shown
 
+from fedsgt.build.run import open_run
 from fedsgt.data import Columns, load_table
 
 SETTINGS = {
@@ -72,7 +73,6 @@ def test_records_from_a_file_and_from_standard_input(run: str, tmp_path: Path) -
 
 def ids_of(run: str) -> list[str]:
     from fedsgt.build.holders import load_holdings
-    from fedsgt.build.run import open_run
 
     client = load_holdings(open_run(Path(run)).config).clients[0]
     return [json.dumps({"id": record.id}) for record in client.records]
@@ -100,12 +100,12 @@ WRONG: dict[str, tuple[list[str], str]] = {
 @pytest.mark.parametrize("name", WRONG)
 def test_wrong_input_is_one_line_and_changes_nothing(name: str, source: Path) -> None:
     arguments, problem = WRONG[name]
-    before = (source / "ledger.sqlite").read_bytes()
+    before = open_run(source).ledger.entries()
     done = fedsgt("unlearn", str(source), *arguments)
     assert done.returncode == 2
     assert problem in done.stderr
     assert done.stderr.count("\n") == 1
-    assert (source / "ledger.sqlite").read_bytes() == before
+    assert open_run(source).ledger.entries() == before
 
 
 BATCHES = [
@@ -178,7 +178,6 @@ def test_records_are_listed_for_their_client(run: str) -> None:
 
 
 def test_an_interrupted_request_is_completed_and_said_so(run: str) -> None:
-    from fedsgt.build.run import open_run
     from fedsgt.unlearning.request import Deletion
     from fedsgt.unlearning.unlearn import accept
 

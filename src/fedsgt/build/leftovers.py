@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fedsgt.build.locks import sync_folder
+from fedsgt.data.durable import sync_folder
 from fedsgt.store import Folder
 
 if TYPE_CHECKING:  # a run's folder removes them itself when it is described anew

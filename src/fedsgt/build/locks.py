@@ -1,9 +1,8 @@
-"""Locks that go with their process, however that ends, and folders made durable."""
+"""Locks that go with their process, however that ends."""
 
 from __future__ import annotations
 
 import fcntl
-import os
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -46,12 +45,3 @@ def only_holder(file: Path, run: Path) -> Iterator[None]:
         except BlockingIOError:
             raise Busy(f"{run}: another process is working on this run; wait for it") from None
         yield
-
-
-def sync_folder(folder: Path) -> None:
-    """What was made, renamed or removed in it survives a power cut."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

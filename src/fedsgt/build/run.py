@@ -15,8 +15,9 @@ from typing import Any
 from fedsgt.build.description import Description
 from fedsgt.build.leftovers import purge
 from fedsgt.build.liveness import REBUILT, Live, Watch
-from fedsgt.build.locks import FileLock, only_holder, sync_folder
+from fedsgt.build.locks import FileLock, only_holder
 from fedsgt.config import Run, load, to_toml
+from fedsgt.data.durable import sync_folder
 from fedsgt.errors import InputError
 from fedsgt.store import Folder, Modules, open_objects
 from fedsgt.store.ledger import CorruptLedger, Ledger, file_url
@@ -67,9 +68,8 @@ class RunFolder:
 
     @cached_property
     def _watch(self) -> Watch:
-        return Watch(
-            self.ledger, lambda: read_description(self.path), lambda: _stamp(self.path / DESCRIPTION)
-        )
+        path = self.path  # not itself: a folder that nobody uses any more closes its ledger at once
+        return Watch(self.ledger, lambda: read_description(path), lambda: _stamp(path / DESCRIPTION))
 
     def live(self) -> Live:
         """What may be served and trained at this moment; to be asked again before every use."""

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from fedsgt.data.arrow import ERASED, check_columns
+from fedsgt.data.durable import sync_folder
 from fedsgt.data.extras import one_line, require
 from fedsgt.errors import InputError
 
@@ -56,8 +57,4 @@ def rewrite_parquet(path: Path, id_column: str, gone: Collection[str]) -> None:
     except OSError as error:
         unfinished.unlink(missing_ok=True)
         raise InputError(f"{path}: deleted records cannot be taken out of it ({error.strerror})") from None
-    handle = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    sync_folder(path.parent)

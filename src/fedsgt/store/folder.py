@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from fedsgt.data.durable import sync_folder
 from fedsgt.store.names import check_name, check_prefix, is_name, reported
 
 # A file that is being written: its name says which object it is to become.
@@ -87,7 +88,7 @@ class Folder:
     def _sync_upwards(self, folder: Path) -> None:
         # Up to the root, not only folders made here: who made the others may not have synced them yet.
         for place in (folder, *folder.parents):
-            _sync_folder(place)
+            sync_folder(place)
             if place == self.root:
                 return
 
@@ -95,7 +96,7 @@ class Folder:
         while folder != self.root and _remove_if_empty(folder):
             folder = folder.parent
         # What was removed below is gone for good once the folder that is still there says so.
-        _sync_folder(folder)
+        sync_folder(folder)
 
 
 def _open_beside(path: Path, attempts: int = 100) -> tuple[Path, BinaryIO]:
@@ -134,17 +135,7 @@ def _make_folder(folder: Path) -> None:
         _make_folder(folder.parent)
         with suppress(FileExistsError):
             os.mkdir(folder)
-        _sync_folder(folder.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    # A folder that is gone was removed by somebody who syncs the one above.
-    with suppress(FileNotFoundError):
-        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+        sync_folder(folder.parent)
 
 
 def _remove_if_empty(folder: Path) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import sqlite3
 import threading
 import time
@@ -18,6 +17,7 @@ from sqlalchemy import Connection, Engine, QueuePool, create_engine, event, func
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
+from fedsgt.data.durable import sync_folder
 from fedsgt.data.encoding import frames
 from fedsgt.errors import InputError
 from fedsgt.store.ledger_chain import LedgerError
@@ -166,11 +166,7 @@ def _make_file(file: Path, wait: float) -> None:
             if time.monotonic() > deadline:
                 raise LedgerError(f"cannot create ledger {file}: it is locked; {_ADVICE['locked']}")
             time.sleep(0.01)
-    folder = os.open(file.parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    sync_folder(file.parent)
 
 
 def _set_wal(connection: sqlite3.Connection) -> bool:

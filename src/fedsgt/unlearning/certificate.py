@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from fedsgt.data.durable import sync_folder
 from fedsgt.errors import InputError
 from fedsgt.unlearning.signing import (
     MAX_INTEGER,
@@ -19,7 +20,6 @@ from fedsgt.unlearning.signing import (
     parts,
     read_bytes,
     sign,
-    sync_folder,
     verify,
     write_once,
 )

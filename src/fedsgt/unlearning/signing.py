@@ -24,6 +24,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from pydantic import JsonValue
 
+from fedsgt.data.durable import sync_folder
 from fedsgt.errors import InputError
 
 # A signature over something else that happens to be the same JSON is none of ours.
@@ -270,15 +271,6 @@ def write_once(path: Path, data: bytes, mode: int) -> None:
             with suppress(FileNotFoundError):
                 os.unlink(unfinished)
         sync_folder(path.parent)
-
-
-def sync_folder(folder: Path) -> None:
-    """Names that were added to or taken from the folder survive a power cut from here on."""
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 @contextmanager
