@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import resource
 import shutil
 import sys
 import tempfile
@@ -19,7 +20,7 @@ from fedsgt.build.run import RunFolder, open_run
 from fedsgt.build.train import train
 from fedsgt.errors import InputError
 from fedsgt.store import Folder
-from fedsgt.store.ledger import CorruptLedger, Ledger, LedgerError, file_url
+from fedsgt.store.ledger import CorruptLedger, LedgerError, file_url
 from fedsgt.unlearning.predictor import Predictor
 from fedsgt.unlearning.request import Deletion
 from fedsgt.unlearning.unlearn import recover, unfinished, unlearn
@@ -109,32 +110,35 @@ def test_a_truncated_or_missing_module_is_not_served_and_is_destroyed_with_the_r
 
 
 def test_two_servers_on_one_run(folder: RunFolder, images: World) -> None:
-    """Each deletes; each serves what both deletions left."""
-    one, two = Predictor(fresh(folder)), Predictor(fresh(folder))
+    """Two others delete; each server serves what both deletions left: group 0 alone."""
     content = [(row.content,) for row in images.rows[:2]]
-    unlearn(fresh(folder), [Deletion("c0")])
-    unlearn(fresh(folder), [Deletion("c1")])
-    live = fresh(folder)
-    for server in (one, two):
-        answer = server.predict(content) if any(prefixes(live)) else None
-        if answer is not None:
-            used = {group for served in answer.sequences for group in served.groups}
-            assert used.isdisjoint(live.live().dead)
-            assert answer.position == live.live().position
+    servers = [Predictor(fresh(folder)) for _ in range(2)]
+    assert all(len(server.predict(content).sequences) == 3 for server in servers)
+    unlearn(fresh(folder), [Deletion("c0", slices=(0,))])
+    unlearn(fresh(folder), [Deletion("c0", slices=(1,))])
+    live = fresh(folder).live()
+    assert live.dead == {1, 2}
+    for server in servers:
+        answer = server.predict(content)
+        assert [served.groups for served in answer.sequences] == [(0,)]
+        assert answer.position == live.position
 
 
-def test_a_full_disk_while_the_ledger_is_written(folder: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is answered, nothing is in force."""
-
-    def full(self: Ledger) -> None:
-        raise LedgerError("ledger: the disk is full")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Ledger, "writing", full)
-        with pytest.raises(LedgerError, match="full"):
-            unlearn(folder, [Deletion("c0")])
+def test_a_full_disk_while_the_ledger_is_written(folder: RunFolder) -> None:
+    """Nothing is answered, nothing is in force; with room again the same request goes through."""
+    folder.live()  # opened while there was room
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))
+    try:
+        with pytest.raises(LedgerError, match="cannot write ledger") as raised:
+            unlearn(folder, [Deletion("c0")], key="k")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert "\n" not in str(raised.value)
     assert fresh(folder).live().requests == ()
     assert all(prefixes(fresh(folder)))
+    assert not unlearn(folder, [Deletion("c0")], key="k").repeated
+    assert problems(folder) == []
 
 
 def test_a_disk_that_refuses_while_files_are_destroyed(
