@@ -26,6 +26,7 @@ ORDER = [
     "store",
     "build",
     "unlearning",
+    "federation",
     "service",
     "cli",
 ]

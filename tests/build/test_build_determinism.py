@@ -20,9 +20,9 @@ import tiny_world
 from tiny_world import Made, World, build, made, started, trained
 
 from fedsgt.build.targets import Target
-from fedsgt.build.train import open_engine
 from fedsgt.config import Run
 from fedsgt.engine.cache import ActivationCache
+from fedsgt.engine.inprocess import InProcess
 from fedsgt.engine.worker import Worker
 from fedsgt.stack import profile
 from fedsgt.stack.stack import Stack
@@ -320,9 +320,9 @@ def test_predictions_do_not_depend_on_what_was_asked_before(
     prepared, folder = started(tmp_path / "run", images.config())
     build(prepared, folder)
     chains = [folder.description.chain(groups) for groups in expected]
-    with open_engine(folder, prepared) as engine:
+    with InProcess(prepared.setup(folder.modules, folder.cache), prepared.stack) as engine:
         together = engine.predict(chains)
     for chain, found in zip(chains, together, strict=True):
-        with open_engine(folder, prepared) as engine:
+        with InProcess(prepared.setup(folder.modules, folder.cache), prepared.stack) as engine:
             assert np.array_equal(engine.predict([chain])[0], found)
     assert len({found.tobytes() for found in together}) == len(chains)

@@ -131,7 +131,7 @@ def test_targets_are_what_the_plan_wants(images: World) -> None:
     for target, node in zip(prepared.targets, prepared.plan.nodes, strict=True):
         assert target.groups == node.prefix
         inside = {(row.client, row.id) for group in target.groups for row in images.inside(prepared, group)}
-        held = {client.name: client for client in prepared.clients}
+        held = {client.name: client for client in prepared.held.clients}
         found = {
             (name, record.id)
             for name, slices in target.slices.items()

@@ -119,7 +119,7 @@ def test_metrics_are_lines_of_json(trained: Path) -> None:
 WRONG_COMMANDS = [
     (("train", "none.toml"), "none.toml: no such file"),
     (("train", "my.toml", "-s", "peft.rnak=3"), "peft.rnak: unknown key; did you mean rank?"),
-    (("train", "my.toml", "--engine", "flower"), "engine.name: 'flower' is not part of this version"),
+    (("train", "my.toml", "--engine", "ray"), "engine.name: 'ray' is not allowed"),
     (("train", "my.toml", "-s", "model.backbone=./none"), "model.backbone: './none' is no folder"),
     (("train", "my.toml", "-s", "model.device=cuda:7"), "model.device: 'cuda:7' is not on this machine"),
     (("train", "my.toml", "-s", "peft.layers=9"), "peft.layers: 9 is more than the model's"),

@@ -12,7 +12,6 @@ import pytest
 from tiny_world import World, build, started
 
 from fedsgt.build.prepare import Prepared, prepare
-from fedsgt.build.train import open_engine
 from fedsgt.engine import inprocess
 from fedsgt.engine.inprocess import InProcess
 from fedsgt.engine.task import Result, RoundFailed, Task, Tensors
@@ -155,7 +154,7 @@ def test_predictions_in_parts_stand_in_order(
     found = []
     for part in (128, 4, 1):
         monkeypatch.setattr(inprocess, "TEST_PART", part)
-        with open_engine(folder, prepared) as engine:
+        with InProcess(prepared.setup(folder.modules, folder.cache), prepared.stack) as engine:
             found.append(engine.predict(chains))
     assert found[0].shape == (2, 6, 3)
     assert found[0].sum(axis=-1) == pytest.approx(1, abs=1e-5)

@@ -22,10 +22,12 @@ from transformers import (
 
 from fedsgt.build.build import Build
 from fedsgt.build.description import Description
+from fedsgt.build.display import Work
 from fedsgt.build.prepare import Prepared, prepare
 from fedsgt.build.run import RunFolder, create_run
+from fedsgt.build.site import open_engine
 from fedsgt.build.targets import Target
-from fedsgt.build.train import open_engine, train
+from fedsgt.build.train import train
 from fedsgt.config import Run, load
 from fedsgt.data import slice_of
 from fedsgt.engine.task import Result
@@ -180,18 +182,35 @@ class Quiet:
     def __init__(self) -> None:
         self.rounds: list[tuple[tuple[int, ...], int]] = []
         self.modules: list[tuple[int, ...]] = []
+        self.troubles: list[tuple[str, str]] = []
 
     def checking(self, share: float) -> None: ...
 
-    def begin(self, prepared: Prepared, missing: Sequence[Target]) -> None: ...
+    def begin(self, work: Work) -> None: ...
 
     def trained(self, records: int) -> None: ...
 
+    def round_done(self, groups: tuple[int, ...], number: int, loss: float) -> None:
+        self.rounds.append((groups, number))
+
+    def module_done(self, groups: tuple[int, ...], loss: float) -> None:
+        self.modules.append(groups)
+
+    def trouble(self, client: str, what: str) -> None:
+        self.troubles.append((client, what))
+
+
+class Watching:
+    """Tells a display how a build goes on, and nobody else."""
+
+    def __init__(self, display: Quiet) -> None:
+        self.display = display
+
     def round_done(self, target: Target, result: Result) -> None:
-        self.rounds.append((target.groups, result.round))
+        self.display.round_done(target.groups, result.round, result.loss)
 
     def module_done(self, target: Target, manifest: Manifest) -> None:
-        self.modules.append(target.groups)
+        self.display.module_done(target.groups, manifest.metrics["loss"])
 
 
 def made(folder: RunFolder) -> Made:
@@ -223,6 +242,6 @@ def build(
     """A build with an engine of its own."""
     quiet, training = Quiet(), prepared.run.training
     with open_engine(folder, prepared) as engine:
-        job = Build(prepared.recipe, folder.modules, engine, training.rounds, training.seed, quiet)
+        job = Build(prepared.recipe, folder.modules, engine, training.rounds, training.seed, Watching(quiet))
         job.run(prepared.targets if targets is None else targets, priority)
     return quiet

@@ -13,10 +13,8 @@ from tiny_world import GROUPS, SLICES, Quiet, Row, World, pgm, trained, write_ro
 
 from fedsgt.build.prepare import prepare
 from fedsgt.build.run import RunFolder, open_run
-from fedsgt.build.targets import Target
 from fedsgt.build.train import train
 from fedsgt.data import slice_of
-from fedsgt.engine.task import Result
 from fedsgt.errors import InputError
 from fedsgt.unlearning.rejoin import rejoin
 from fedsgt.unlearning.request import Deletion
@@ -122,8 +120,8 @@ class AcceptsMeanwhile(Quiet):
         super().__init__()
         self.path, self.wanted, self.when = path, [Deletion(row.client, records=(row.id,))], when
 
-    def round_done(self, target: Target, result: Result) -> None:
-        super().round_done(target, result)
+    def round_done(self, groups: tuple[int, ...], number: int, loss: float) -> None:
+        super().round_done(groups, number, loss)
         if len(self.rounds) == self.when:  # to destroy, it must wait until this is written
             accept(open_run(self.path), self.wanted)
 
@@ -138,8 +136,8 @@ class DestroysMeanwhile(AcceptsMeanwhile):
         if self.updates == self.when:
             unlearn(open_run(self.path), self.wanted)
 
-    def round_done(self, target: Target, result: Result) -> None:
-        Quiet.round_done(self, target, result)
+    def round_done(self, groups: tuple[int, ...], number: int, loss: float) -> None:
+        Quiet.round_done(self, groups, number, loss)
 
 
 @pytest.mark.parametrize(

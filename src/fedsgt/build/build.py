@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -49,9 +49,13 @@ class Progress:
     state: Tensors | None = field(default=None, repr=False)
     participants: list[dict[str, int]] = field(default_factory=list)
 
-    def next_task(self) -> Task:
-        target = self.target
-        return Task(target.key, target.parents, target.slices, len(self.participants) + 1, self.state)
+    def next_task(self, took_part: Sequence[Collection[str]] | None = None) -> Task:
+        """The next round: with all clients of the prefix, or those who took part in it then."""
+        target, done = self.target, len(self.participants)
+        slices = target.slices
+        if took_part is not None:
+            slices = {name: held for name, held in slices.items() if name in took_part[done]}
+        return Task(target.key, target.parents, slices, done + 1, self.state)
 
 
 @dataclass
@@ -65,6 +69,8 @@ class Build:
     seed: int
     watcher: Watcher
     gate: Gate = field(default_factory=NoDeletions)
+    took_part: Mapping[str, Sequence[Collection[str]]] = field(default_factory=dict)
+    """By module, round for round: who did when it was first trained; all of its clients, if not told."""
 
     def run(self, targets: Sequence[Target], priority: Callable[[Target], float] | None = None) -> list[str]:
         """Train what is missing; of what could be trained now, the lowest priority value comes first.
@@ -135,7 +141,7 @@ class Build:
 
     def _submit(self, progress: Progress, running: dict[str, Progress]) -> None:
         try:
-            self.engine.submit(progress.next_task())
+            self.engine.submit(progress.next_task(self.took_part.get(progress.target.key)))
         except (MissingModule, CorruptModule) as error:
             self._forgive(progress.target, error)
             del running[progress.target.key]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from fedsgt.errors import InputError
 from fedsgt.grouping import Grouping
@@ -31,6 +31,8 @@ class ClientEntry(Part):
     records: list[int]
     source: str | None = None
     """Where the records of a client that came back are; those of the others are in the run's source."""
+    node: str | None = Field(None, exclude_if=lambda key: key is None)
+    """Public key of a client that holds its data itself, on its own machine: it signs its requests."""
 
 
 class ModuleEntry(Part):
@@ -84,6 +86,7 @@ class Description(Part):
                     slices=list(client.fingerprints()),
                     records=list(client.slice_sizes()),
                     source=sources.get(client.name),
+                    node=client.node,
                 )
                 for client in prepared.clients
             ],
@@ -206,7 +209,7 @@ def _beyond(client: ClientEntry, groups: list[int], hit: Collection[int]) -> tup
     """A client but for its slices in the groups that were hit."""
     slices = zip(client.slices, client.records, groups, strict=False)
     kept = [(mark, records) for mark, records, group in slices if group not in hit]
-    return client.name, client.source, len(client.slices), kept
+    return client.name, client.source, client.node, len(client.slices), kept
 
 
 def _changed(old: dict[str, Any], new: dict[str, Any]) -> str:

@@ -11,6 +11,7 @@ from fedsgt.build.liveness import Erased, erased_after
 from fedsgt.build.run import PINNED, open_run
 from fedsgt.config import Run
 from fedsgt.data import Client, Columns, Table, derive_salt, load_table, make_clients
+from fedsgt.data.registered import Holder, Registered
 from fedsgt.errors import InputError
 
 
@@ -23,6 +24,12 @@ class Holdings:
     """By name of the client; several may share one."""
     labels: int
     label_names: tuple[str, ...] | None
+    registered: tuple[Registered, ...] = ()
+    """Instead of all these, clients who hold their records themselves."""
+
+    @property
+    def holders(self) -> tuple[Holder, ...]:
+        return self.registered or self.clients
 
     def without(self, erased: Mapping[int, Erased]) -> Holdings:
         """What is left of the clients, and nothing else in the tables."""
@@ -45,6 +52,8 @@ def load_holdings(
     Of clients who came back, only those of these numbers are read: the others stand there without records.
     """
     data, slices = run.data, run.slices_per_client()
+    if data.partition == "remote":
+        raise InputError("the records of this run are with its clients, not here; each client has its own")
     table = load_table(data.source, columns_of(run), labels=data.labels, limit=data.limit)
     if data.erased:
         elsewhere: set[str] = set().union(*(_deleted_in(text) for text in data.erased))

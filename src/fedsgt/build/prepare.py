@@ -17,6 +17,7 @@ from fedsgt.build.liveness import Erased
 from fedsgt.build.targets import Recipe, Target, make_targets
 from fedsgt.config import Run
 from fedsgt.data import Client, Table
+from fedsgt.data.registered import Holder, Registered
 from fedsgt.engine.worker import Setup, SliceData
 from fedsgt.errors import InputError
 from fedsgt.grouping import Grouping
@@ -43,14 +44,17 @@ class Prepared:
     targets: tuple[Target, ...] = field(repr=False)
 
     @property
-    def clients(self) -> tuple[Client, ...]:
-        return self.held.clients
+    def clients(self) -> tuple[Holder, ...]:
+        return self.held.holders
 
     def setup(self, modules: Modules, cache: Path | None) -> Setup:
         """What worker processes are started with."""
-        held = {client.name: _slice_data(client, self.held) for client in self.clients}
+        held = {
+            client.name: slice_data(client, self.held.tables[client.name]) for client in self.held.clients
+        }
         test = SliceData("test", self.test.ids, self.test.labels, self.test.contents)
-        return Setup(self.run, self.held.labels, held, test, modules.get, cache)
+        salts = {client.name: client.salt for client in self.held.clients}
+        return Setup(self.run, self.held.labels, held, test, modules.get, cache, salts)
 
     def check_contents(self, progress: Callable[[float], None] = lambda share: None) -> None:
         """Every image decodes and every text fits; the first that does not is named."""
@@ -77,7 +81,11 @@ def prepare(
     run: Run, known: Description | None = None, erased: Mapping[int, Erased] | None = None
 ) -> Prepared:
     """All of a run but its training; of a known one without deleted records, in the groups decided then."""
-    held = load_holdings(run, known, erased)
+    return prepare_held(run, load_holdings(run, known, erased), known)
+
+
+def prepare_held(run: Run, held: Holdings, known: Description | None = None) -> Prepared:
+    """The same, of clients who are already found."""
     test = load_test(run, held.labels)
     backbone = load_backbone(run.model.backbone, run.model.task, held.labels)
     inputs = make_inputs(run.model, backbone)
@@ -85,10 +93,27 @@ def prepare(
     if known is None:
         grouped, plan = _group(run, held, stack, inputs), _plan(run)
     else:
-        grouped, plan = known.grouping_made(), _left(known, held.clients)
+        grouped, plan = known.grouping_made(), _left(known, held.holders)
     recipe = make_recipe(run, held.labels, inputs, stack)
-    targets = make_targets(recipe, held.clients, grouped, plan)
+    for client in held.registered:
+        _check_alike(client, recipe)
+    targets = make_targets(recipe, held.holders, grouped, plan)
     return Prepared(run, held, test, grouped, plan, stack, inputs, recipe, tuple(targets))
+
+
+def _check_alike(client: Registered, recipe: Recipe) -> None:
+    """All machines have one backbone and compute in one way: only then is what they make reproducible."""
+    if client.backbone != recipe.backbone:
+        raise InputError(
+            f"client {client.name}: its backbone is another one than the server's ({client.backbone[:12]} "
+            f"against {recipe.backbone[:12]}); see model.backbone in both their settings"
+        )
+    for name, value in recipe.profile.items():
+        if client.profile.get(name) != value:
+            raise InputError(
+                f"client {client.name}: it computes in another way than the server: {name} is "
+                f"{client.profile.get(name)} against {value}"
+            )
 
 
 def _plan(run: Run) -> Plan:
@@ -102,7 +127,7 @@ def _plan(run: Run) -> Plan:
     )
 
 
-def _left(known: Description, clients: Sequence[Client]) -> Plan:
+def _left(known: Description, clients: Sequence[Holder]) -> Plan:
     """The known plan without groups that lost their last record: there is nothing to train on them."""
     held = _group_sizes(known, [client.records for client in known.clients])
     left = _group_sizes(known, [client.slice_sizes() for client in clients])
@@ -138,6 +163,8 @@ def make_recipe(run: Run, labels: int, inputs: Inputs, stack: Stack) -> Recipe:
         "peft": run.peft.model_dump(include=set(used)) | {"linears": list(stack.places.linears)},
         "training": run.training.model_dump(),
     }
+    if run.privacy.epsilon is not None:
+        config["privacy"] = run.privacy.model_dump()
     device = profile.pick_device(run.model.device)
     return Recipe(config, stack.backbone.hash, profile.describe(device))
 
@@ -148,6 +175,11 @@ def _group(run: Run, held: Holdings, stack: Stack, inputs: Inputs) -> Grouping:
     if settings.method == "affinity":  # each client keeps to few groups
         related = {"clusters": range(run.data.clients)}
     elif settings.method != "random":
+        if held.registered:
+            raise InputError(
+                f"grouping.method: {settings.method} looks at the records, which stay with remote clients; "
+                "use random or affinity"
+            )
         related = {"embeddings": slice_embeddings(held, stack, inputs)}
     return grouping.make(
         settings.method,
@@ -163,16 +195,16 @@ def slice_embeddings(held: Holdings, stack: Stack, inputs: Inputs) -> NDArray[np
     """Each slice's mean feature under the bare backbone, for groupings that look at data (the appendix)."""
     means = []
     for client in held.clients:
-        for part in _slice_data(client, held):
+        for part in slice_data(client, held.tables[client.name]):
             items = [inputs.item(*entry) for entry in zip(part.ids, part.contents, strict=True)]
             means.append(stack.features(items, inputs.batch).mean(axis=0) if items else None)
     known = [mean for mean in means if mean is not None]
     return np.stack([mean if mean is not None else np.mean(known, axis=0) for mean in means])
 
 
-def _slice_data(client: Client, held: Holdings) -> list[SliceData]:
+def slice_data(client: Client, table: Table) -> list[SliceData]:
+    """The client's records, slice by slice, out of a table that has them."""
     parts: list[SliceData] = []
-    table = held.tables[client.name]
     for fingerprint, records in zip(client.fingerprints(), client.cut(), strict=True):
         rows: Sequence[int] = table.index_of(record.id for record in records)
         ids, labels, contents = table.ids, table.labels, table.contents

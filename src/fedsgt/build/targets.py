@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fedsgt.data import Client, group_fingerprint
+from fedsgt.data import group_fingerprint
 from fedsgt.data.encoding import frames
+from fedsgt.data.registered import Holder
 from fedsgt.grouping import Grouping
 from fedsgt.plans import Plan
 
@@ -51,7 +52,7 @@ class Target:
         return self.parents[-1] if self.parents else None
 
 
-def make_targets(recipe: Recipe, clients: Sequence[Client], grouping: Grouping, plan: Plan) -> list[Target]:
+def make_targets(recipe: Recipe, clients: Sequence[Holder], grouping: Grouping, plan: Plan) -> list[Target]:
     """One target for each node of the plan, in its order: parents before children."""
     prints = group_fingerprints(clients, grouping)
     targets: list[Target] = []
@@ -64,7 +65,7 @@ def make_targets(recipe: Recipe, clients: Sequence[Client], grouping: Grouping, 
     return targets
 
 
-def group_fingerprints(clients: Sequence[Client], grouping: Grouping) -> list[str]:
+def group_fingerprints(clients: Sequence[Holder], grouping: Grouping) -> list[str]:
     """What the server knows of each group's data."""
     return [
         group_fingerprint(
@@ -75,7 +76,7 @@ def group_fingerprints(clients: Sequence[Client], grouping: Grouping) -> list[st
 
 
 def slices_of(
-    groups: Sequence[int], clients: Sequence[Client], grouping: Grouping
+    groups: Sequence[int], clients: Sequence[Holder], grouping: Grouping
 ) -> dict[str, tuple[int, ...]]:
     """Every client that holds a slice of any of the groups, with those slices."""
     held: dict[str, list[int]] = {}

@@ -5,69 +5,50 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 from fedsgt.build.build import Build, Gate
 from fedsgt.build.description import Description
+from fedsgt.build.display import Display, Work
 from fedsgt.build.liveness import BUILT, Live
-from fedsgt.build.prepare import Prepared, prepare
+from fedsgt.build.prepare import Prepared, prepare_held
 from fedsgt.build.run import RunFolder, anchored, check_config, create_run, read_description
+from fedsgt.build.site import HERE, Site
 from fedsgt.build.targets import Target
 from fedsgt.config import Run
-from fedsgt.engine.inprocess import InProcess
-from fedsgt.engine.task import Notify, Result, Task, Update
+from fedsgt.engine.task import Result, Task, Update
 from fedsgt.engine.trackers import Tracker, check_trackers, open_trackers
-from fedsgt.errors import InputError
-from fedsgt.stack.backbone import BackboneChanged
+from fedsgt.errors import BackboneChanged, InputError
 from fedsgt.store import Manifest, open_objects
 
-ENGINES = {"in-process": InProcess}
 Finish: TypeAlias = Callable[[RunFolder], object]
 
 
-class Display(Protocol):
-    """Shows a person how far it is."""
-
-    def checking(self, share: float) -> None:
-        """So much of the data is checked."""
-
-    def begin(self, prepared: Prepared, missing: Sequence[Target]) -> None:
-        """These modules are to be trained."""
-
-    def trained(self, records: int) -> None:
-        """A client has trained on so many records."""
-
-    def round_done(self, target: Target, result: Result) -> None: ...
-
-    def module_done(self, target: Target, manifest: Manifest) -> None: ...
-
-
-def train(config: Run, path: Path, display: Display, finish: Finish | None = None) -> RunFolder:
+def train(
+    config: Run, path: Path, display: Display, finish: Finish | None = None, site: Site = HERE
+) -> RunFolder:
     """The run in this folder, trained; called again it goes on where it stopped, or finds nothing to do.
 
     `finish` completes deletions that were cut short; without it those are an error.
     """
-    if config.engine.name not in ENGINES:
-        known = ", ".join(ENGINES)
-        raise InputError(f"engine.name: {config.engine.name!r} is not part of this version; use {known}")
     config = anchored(config)
     _check_elsewhere(config)
     existing = check_config(path, config)
     if existing is None:
-        prepared = prepare(config)
+        prepared = prepare_held(config, site.holdings(config))
         folder = _created(path, prepared, display)
         with folder.locked():
-            _build(folder, prepared, display)
+            _build(folder, prepared, display, site)
         return folder
     folder = RunFolder(path, config, existing.description)
     with folder.locked():
         folder.sweep()
-        prepared = bring_up_to_date(folder, finish)
-        _build(folder, prepared, display)
+        prepared = bring_up_to_date(folder, finish, site)
+        _build(folder, prepared, display, site)
     return RunFolder(path, config, read_description(path))
 
 
-def bring_up_to_date(folder: RunFolder, finish: Finish | None = None) -> Prepared:
+def bring_up_to_date(folder: RunFolder, finish: Finish | None = None, site: Site = HERE) -> Prepared:
     """All that a build of this run needs, with every deletion so far in the run's description.
 
     To be called by who has locked the run. Groups that were hit get new fingerprints, so the modules that
@@ -76,7 +57,8 @@ def bring_up_to_date(folder: RunFolder, finish: Finish | None = None) -> Prepare
     while True:
         live = finished(folder, finish)
         known = live.description
-        prepared = prepare(folder.config, known, live.erased())
+        held = site.holdings(folder.config, known, live.erased())
+        prepared = prepare_held(folder.config, held, known)
         fresh = Description.of(prepared, known, live.position if live.dead else known.as_of)
         difference = known.difference(fresh, live.dead)
         with folder.publishing() as now:
@@ -104,15 +86,6 @@ def finished(folder: RunFolder, finish: Finish | None) -> Live:
     return finished(folder, finish) if left else live
 
 
-@contextmanager
-def open_engine(folder: RunFolder, prepared: Prepared, notify: Notify | None = None) -> Iterator[InProcess]:
-    """Workers over this run's data and modules; at the end they check that the backbone is untouched."""
-    setup = prepared.setup(folder.modules, folder.cache)
-    make = ENGINES[prepared.run.engine.name]
-    with make(setup, prepared.stack, notify or (lambda task, update: None)) as engine:
-        yield engine
-
-
 def _check_elsewhere(config: Run) -> None:
     """What lies outside the run's folder is there, before that is made."""
     check_trackers(config.engine.trackers)
@@ -129,18 +102,30 @@ def _created(path: Path, prepared: Prepared, display: Display) -> RunFolder:
     return create_run(path, prepared.run, Description.of(prepared))
 
 
-def _build(folder: RunFolder, prepared: Prepared, display: Display) -> None:
+def _build(folder: RunFolder, prepared: Prepared, display: Display, site: Site) -> None:
     present = {target.key for target in prepared.targets if folder.modules.state(target.key) == "present"}
     missing = [target for target in prepared.targets if target.key not in present]
-    display.begin(prepared, missing)
+    display.begin(work_of(prepared, missing))
     if not missing:
         return
-    with open_build(folder, prepared, missing, display) as build:
+    with open_build(folder, prepared, missing, display, site) as build:
         if present:  # retraining: the sequence that lacks least serves again first
             build.run(soonest(prepared, present))
             tell_built(folder)
         build.run(prepared.targets)
     tell_built(folder)
+
+
+def work_of(prepared: Prepared, missing: Sequence[Target]) -> Work:
+    rounds, lacking = prepared.run.training.rounds, {target.groups for target in missing}
+    sequences = [tuple(sequence) for sequence in prepared.plan.sequences]
+    return Work(
+        modules=len(missing),
+        rounds=rounds,
+        records=sum(prepared.records(target) for target in missing) * rounds,
+        sequences=sequences,
+        finished=[sequence for sequence in sequences if sequence not in lacking],
+    )
 
 
 def soonest(prepared: Prepared, present: Collection[str]) -> list[Target]:
@@ -161,7 +146,7 @@ def tell_built(folder: RunFolder) -> None:
 
 @contextmanager
 def open_build(
-    folder: RunFolder, prepared: Prepared, missing: Sequence[Target], display: Display
+    folder: RunFolder, prepared: Prepared, missing: Sequence[Target], display: Display, site: Site = HERE
 ) -> Iterator[Build]:
     """A build into the run's store that deletions can reach, with its engine and its trackers."""
     training, modules = prepared.run.training, folder.modules
@@ -169,7 +154,7 @@ def open_build(
     gate = RunGate(folder)
     recorder = Recorder(trackers, {target.key: target for target in missing}, display, gate)
     try:
-        with open_engine(folder, prepared, recorder.updated) as engine:
+        with site.engine(folder, prepared, recorder.updated, recorder.trouble) as engine:
             yield Build(prepared.recipe, modules, engine, training.rounds, training.seed, recorder, gate)
     except BackboneChanged:
         for key in recorder.done:
@@ -213,18 +198,23 @@ class Recorder:
                 self._log("update", name, task.round, numbers, module=task.key, client=update.client)
         self.display.trained(update.records)
 
+    def trouble(self, client: str, what: str) -> None:
+        for tracker in self.trackers:
+            tracker.log("trouble", client, 0, {}, client=client, what=what)
+        self.display.trouble(client, what)
+
     def round_done(self, target: Target, result: Result) -> None:
         numbers = {"loss": result.loss, "seconds": round(result.seconds, 4)}
         self._log(
             "round", _name(target), result.round, numbers, module=target.key, groups=list(target.groups)
         )
-        self.display.round_done(target, result)
+        self.display.round_done(target.groups, result.round, result.loss)
 
     def module_done(self, target: Target, manifest: Manifest) -> None:
         self.done.append(target.key)
         about = {"module": target.key, "groups": list(target.groups), "sha256": manifest.sha256}
         self._log("module", _name(target), len(target.groups), manifest.metrics, **about)
-        self.display.module_done(target, manifest)
+        self.display.module_done(target.groups, manifest.metrics["loss"])
 
     def _log(self, event: str, name: str, step: int, numbers: dict[str, float], **about: object) -> None:
         for tracker in self.trackers:

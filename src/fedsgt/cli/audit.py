@@ -7,7 +7,8 @@ from dataclasses import asdict
 
 import typer
 
-from fedsgt.cli.options import AsJson, RunPath, counted
+from fedsgt.build.display import counted
+from fedsgt.cli.options import AsJson, RunPath
 
 
 def audit(run: RunPath, as_json: AsJson = False) -> None:

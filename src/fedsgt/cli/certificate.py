@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fedsgt.cli.options import AsJson, counted
+from fedsgt.build.display import counted
+from fedsgt.cli.options import AsJson
 from fedsgt.errors import InputError
 
 if TYPE_CHECKING:  # other commands start without the cryptography

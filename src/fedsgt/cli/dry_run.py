@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from fedsgt.cli.options import counted
+from fedsgt.build.display import counted
 from fedsgt.cli.progress import progress
 
 if TYPE_CHECKING:

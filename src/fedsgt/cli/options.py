@@ -43,10 +43,6 @@ def show_bytes(size: float) -> str:
     return f"{size:.0f} B"
 
 
-def counted(number: int, thing: str) -> str:
-    return f"{number} {thing}{'' if number == 1 else 's'}"
-
-
 def read_numbers(name: str, text: str) -> list[float]:
     """Numbers separated by commas or blanks, given as they are or as the path of a file that holds them."""
     path = Path(text)

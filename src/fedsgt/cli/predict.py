@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fedsgt.cli.options import RunPath, counted
+from fedsgt.build.display import counted
+from fedsgt.cli.options import RunPath
 from fedsgt.cli.train import ready_to_train
 from fedsgt.errors import InputError
 

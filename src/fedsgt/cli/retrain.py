@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fedsgt.cli.options import RunPath, counted
+from fedsgt.build.display import counted
+from fedsgt.cli.options import RunPath
 from fedsgt.cli.train import ready_to_train, stoppable, train_run
 
 if TYPE_CHECKING:

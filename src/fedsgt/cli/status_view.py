@@ -10,7 +10,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from fedsgt.cli.options import counted
+from fedsgt.build.display import counted
 from fedsgt.plans import Estimate
 from fedsgt.plans.plan import Path as Prefix
 from fedsgt.unlearning.forest import Row, rows

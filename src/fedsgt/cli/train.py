@@ -8,14 +8,19 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 import fedsgt
-from fedsgt.cli.options import Overrides, counted
+from fedsgt.build.display import counted
+from fedsgt.cli.options import Overrides
 from fedsgt.config import Run, load
 from fedsgt.errors import InputError
+
+if TYPE_CHECKING:
+    from fedsgt.build.display import Display
+    from fedsgt.build.run import RunFolder
 
 STARTER = Path(fedsgt.__file__).parent / "assets" / "demo.toml"
 Output = Annotated[
@@ -27,7 +32,9 @@ Output = Annotated[
 def train(
     config: Annotated[Path, typer.Argument(metavar="CONFIG", help="TOML file of the run.")],
     output: Output = None,
-    engine: Annotated[str | None, typer.Option(help="What carries the training out: in-process.")] = None,
+    engine: Annotated[
+        str | None, typer.Option(help="What carries the training out: in-process, flower or flower-sim.")
+    ] = None,
     overrides: Overrides = None,
 ) -> None:
     """Train the modules that the plan wants and the run lacks; the same command goes on after any stop."""
@@ -52,15 +59,11 @@ def init(
 
 def train_run(run: Run, path: Path) -> None:
     """Train, with progress on standard error and a summary at the end."""
-    ready_to_train()
-    from fedsgt.build.train import train as build_run
     from fedsgt.cli.train_display import make_display
 
     started = time.monotonic()
-    from fedsgt.unlearning.unlearn import recover
-
     with stoppable(), make_display() as display:
-        folder = build_run(run, path, display, recover)
+        folder = (train_remote if run.data.partition == "remote" else train_here)(run, path, display)
     trained = display.counts.done if display.counts is not None else 0
     total = len(folder.description.modules)
     typer.echo(
@@ -72,6 +75,26 @@ def train_run(run: Run, path: Path) -> None:
         typer.echo(
             f"{counted(dead, 'module')} given up: deletions came in; fedsgt retrain {path} trains them"
         )
+
+
+def train_here(run: Run, path: Path, display: Display) -> RunFolder:
+    ready_to_train()
+    from fedsgt.build.train import train as build_run
+    from fedsgt.unlearning.unlearn import recover
+
+    return build_run(run, path, display, recover)
+
+
+def train_remote(run: Run, path: Path, display: Display) -> RunFolder:
+    """The clients hold their records themselves: the server that they are connected to does it."""
+    from fedsgt.build.site import check_flower
+
+    if run.engine.name != "flower":
+        raise InputError("data.partition is remote: the clients are reached with --engine flower only")
+    check_flower()
+    from fedsgt.federation.conduct import train_remotely
+
+    return train_remotely(run, path, display, lambda line: typer.echo(f"fedsgt: {line}", err=True))
 
 
 @contextmanager

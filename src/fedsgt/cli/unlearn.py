@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fedsgt.cli.options import AsJson, RunPath, counted
+from fedsgt.build.display import counted
+from fedsgt.cli.options import AsJson, RunPath
 from fedsgt.errors import InputError
 
 if TYPE_CHECKING:

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fedsgt.cli.options import AsJson, RunPath, counted
+from fedsgt.build.display import counted
+from fedsgt.cli.options import AsJson, RunPath
 from fedsgt.cli.progress import progress
 from fedsgt.cli.train import ready_to_train
 
 if TYPE_CHECKING:
-    from fedsgt.unlearning.verify import Verification
+    from fedsgt.build.run import RunFolder
+    from fedsgt.unlearning.verify import Rebuild, Verification
 
 SAME, WRONG, UNKNOWN = 0, 1, 3
 
@@ -32,7 +34,6 @@ def verify(
 
     Exit code 0 if all are the same, 1 if one is not, 3 if some cannot be compared on this machine.
     """
-    ready_to_train()
     from fedsgt.build.run import open_run
     from fedsgt.unlearning.unlearn import recover
     from fedsgt.unlearning.verify import verify as rebuild_and_compare
@@ -44,9 +45,19 @@ def verify(
             f"fedsgt: finished {counted(len(finished), 'request')} that had been interrupted", err=True
         )
     with progress("Rebuilding") as done:
-        found = rebuild_and_compare(folder, sample, seed, done)
+        found = rebuild_and_compare(folder, sample, seed, done, rebuild=_rebuild(folder))
     typer.echo(json.dumps({"run": str(run), **found.to_json()}, indent=1) if as_json else _table(found))
     raise typer.Exit(WRONG if found.failed else SAME if found.passed else UNKNOWN)
+
+
+def _rebuild(folder: RunFolder) -> Rebuild | None:
+    """Where the records are: here, or with clients who train the modules again on their own machines."""
+    if folder.config.data.partition != "remote":
+        ready_to_train()
+        return None
+    from fedsgt.federation.conduct import rebuild_remotely
+
+    return rebuild_remotely(folder.config)
 
 
 def _table(found: Verification) -> str:

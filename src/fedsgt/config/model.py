@@ -42,8 +42,10 @@ class Data(Section):
     limit: Positive | None = Field(None, description="use so many training records at most")
     test_limit: Positive | None = Field(None, description="use so many test records at most")
     clients: Positive = Field(10, description="number of data holders")
-    partition: Literal["iid", "dirichlet", "given"] = Field(
-        "dirichlet", description="how records are dealt to clients; `given` takes them as the source has them"
+    partition: Literal["iid", "dirichlet", "given", "remote"] = Field(
+        "dirichlet",
+        description="how records are dealt to clients; `given` takes them as the source has them, "
+        "`remote` leaves them where they are: with clients that connect, each with a source of its own",
     )
     alpha: Annotated[float, Field(gt=0)] = Field(0.3, description="Dirichlet concentration; small is skewed")
     seed: Seed = Field(0, description="seed of the partition and of the slicing")
@@ -138,12 +140,38 @@ class Training(Section):
     seed: Seed = Field(0, description="seed from which all training seeds are derived by hashing")
 
 
+class Privacy(Section):
+    """Local differential privacy of what a client sends."""
+
+    epsilon: Annotated[float, Field(gt=0)] | None = Field(
+        None, description="privacy loss of one update; a client's adds up over its updates; none is without"
+    )
+    delta: Annotated[float, Field(gt=0, lt=1)] = Field(1e-5, description="chance that it is more than that")
+    clip: Annotated[float, Field(gt=0)] = Field(
+        1.0, description="largest L2 norm of what an update changes; the noise goes with it"
+    )
+
+
 class Engine(Section):
     """What carries the training out."""
 
     name: Literal["in-process", "flower", "flower-sim"] = Field("in-process", description="engine")
     workers: Annotated[int, Field(ge=0, le=1024)] = Field(
         2, description="worker processes, one thread each; 0 trains inside this process, for debugging"
+    )
+    server: Text | None = Field(
+        None, description="folder of `fedsgt server`, for clients that hold their data themselves"
+    )
+    absent: Literal["wait", "go-on"] = Field(
+        "wait",
+        description="when a remote client does not answer: wait until it is back, or go on without it; "
+        "who took part is in each module's manifest",
+    )
+    timeout: Annotated[float, Field(gt=0)] = Field(
+        600.0, description="with `go-on`, seconds after which a client that has not answered is left out"
+    )
+    largest_update: Annotated[float, Field(gt=0)] = Field(
+        1000.0, description="how far (L2) a remote client's update may lie from where the round began"
     )
     trackers: list[Literal["tensorboard", "mlflow"]] = Field(
         [], description="where metrics go besides the run's `metrics.jsonl`"
@@ -191,6 +219,7 @@ class Run(Section):
     model: Model = Field(default_factory=Model)
     peft: Peft = Field(default_factory=Peft)
     training: Training = Field(default_factory=Training)
+    privacy: Privacy = Field(default_factory=Privacy)
     engine: Engine = Field(default_factory=Engine)
     store: Store = Field(default_factory=Store)
     unlearning: Unlearning = Field(default_factory=Unlearning)

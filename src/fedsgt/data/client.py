@@ -29,6 +29,11 @@ class Client:
         # Canonical order, so that clients with the same records are equal however those came in.
         object.__setattr__(self, "records", tuple(sorted_records(self.records)))
 
+    @property
+    def node(self) -> None:
+        """Its records are here: nobody has to speak for it from elsewhere."""
+        return None
+
     def cut(self) -> tuple[tuple[Record, ...], ...]:
         """The records by slice (SPEC definition 1); a hash decides, so some may be empty."""
         return self._cut

@@ -16,7 +16,7 @@ class RefusedUpdate(InputError):
 
     def __init__(self, client: str, reason: str) -> None:
         super().__init__(f"client {client}: update refused: {reason}")
-        self.client = client
+        self.client, self.reason = client, reason
 
 
 def average(start: Mapping[str, np.ndarray], updates: Sequence[Update]) -> Tensors:
@@ -58,3 +58,14 @@ def check(start: Mapping[str, np.ndarray], update: Update) -> None:
         if not np.isfinite(array).all():
             kind = "a NaN" if np.isnan(array).any() else "an infinite"
             raise RefusedUpdate(update.client, f"{name} holds {kind} value; a lower learning rate may help")
+
+
+def check_distance(start: Mapping[str, np.ndarray], update: Update, most: float) -> None:
+    """One client must not drag the average anywhere it likes."""
+    squares = sum(
+        float(np.square(update.state[name].astype(np.float64) - start[name]).sum()) for name in start
+    )
+    if not squares <= most * most:
+        raise RefusedUpdate(
+            update.client, f"it lies {math.sqrt(squares):.3g} from where it began; at most {most:g}"
+        )

@@ -10,7 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from fedsgt.config.model import Training
+from fedsgt.config.model import Privacy, Training
+from fedsgt.engine.privacy import privatised
 from fedsgt.engine.task import Tensors, Update
 from fedsgt.stack.inputs import Batch, Item, to_device
 from fedsgt.stack.stack import Stack
@@ -29,16 +30,23 @@ class Examples:
 
 
 def local_update(
-    stack: Stack, state: Tensors, examples: Examples, settings: Training, seed: int, client: str
+    stack: Stack,
+    state: Tensors,
+    examples: Examples,
+    settings: Training,
+    seed: int,
+    client: str,
+    privacy: tuple[Privacy, int] | None = None,
 ) -> Update:
     """Train one module from `state` on these examples; the stack already holds the frozen modules below.
 
     A function of its arguments alone: the order of records comes from the seed, and gradients exist for the
-    open module and its head only.
+    open module and its head only. `privacy` comes with the seed of its noise.
     """
     started = time.perf_counter()
     opened = stack.open(state)
-    trained = [value for _, value in sorted(opened.items()) if value.requires_grad]
+    names = sorted(name for name, value in opened.items() if value.requires_grad)
+    trained = [opened[name] for name in names]
     optimizer = _optimizer(trained, settings)
     rng = np.random.default_rng(seed)
     losses: list[float] = []
@@ -52,7 +60,8 @@ def local_update(
     trained_state = stack.snapshot()
     stack.close()
     seconds = time.perf_counter() - started
-    return Update(client, trained_state, len(examples), sum(losses) / len(examples), seconds)
+    update = Update(client, trained_state, len(examples), sum(losses) / len(examples), seconds)
+    return privatised(state, update, names, *privacy) if privacy else update
 
 
 def _step(

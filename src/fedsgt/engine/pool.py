@@ -20,7 +20,7 @@ from fedsgt.stack import profile
 if TYPE_CHECKING:  # the worker's module imports torch, which a worker process must do under its profile
     from fedsgt.engine.worker import Setup, Worker
 
-CHECK = -1  # number of the last job
+EVERYWHERE = -1  # number of a job that every worker does
 KILL_WITH_PARENT = 1  # PR_SET_PDEATHSIG
 
 
@@ -34,7 +34,11 @@ class Pool(Protocol):
     def drop(self, numbers: Collection[int]) -> None:
         """Forget these jobs, but for those under way: their answers still come."""
 
-    def close(self) -> None: ...
+    def everywhere(self, method: str, *arguments: Any) -> None:
+        """Done by every worker that did a job, when no other is under way; raises what one of them raises."""
+
+    def close(self) -> None:
+        """Check the backbone everywhere, and end."""
 
     def stop(self) -> None: ...
 
@@ -62,8 +66,11 @@ class Inline:
     def drop(self, numbers: Collection[int]) -> None:
         self.queue = deque(job for job in self.queue if job[0] not in numbers)
 
+    def everywhere(self, method: str, *arguments: Any) -> None:
+        getattr(self.worker, method)(*arguments)
+
     def close(self) -> None:
-        self.worker.check()
+        self.everywhere("check")
 
     def stop(self) -> None:
         self.queue.clear()
@@ -104,17 +111,19 @@ class Processes:
     def drop(self, numbers: Collection[int]) -> None:
         self.queue = deque(job for job in self.queue if job[0] not in numbers)
 
-    def close(self) -> None:
-        """Every process that did a job checks its backbone before it goes."""
-        try:
-            for connection in self.used:
-                self._send(connection, (CHECK, "check", ()))
-            for connection in self.used:
+    def everywhere(self, method: str, *arguments: Any) -> None:
+        for connection in self.used:
+            self._send(connection, (EVERYWHERE, method, arguments))
+        for connection in self.used:
+            number, answer = self._receive(connection)
+            while number != EVERYWHERE:  # a job that was dropped while it ran
                 number, answer = self._receive(connection)
-                while number != CHECK:  # a job that was dropped while it ran
-                    number, answer = self._receive(connection)
-                if isinstance(answer, Failure):
-                    raise answer.error()
+            if isinstance(answer, Failure):
+                raise answer.error()
+
+    def close(self) -> None:
+        try:
+            self.everywhere("check")
         finally:
             self.stop()
 

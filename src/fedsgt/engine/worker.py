@@ -14,8 +14,10 @@ import torch
 from numpy.typing import NDArray
 
 from fedsgt.config import Run
+from fedsgt.config.model import Privacy
 from fedsgt.engine.cache import ActivationCache
 from fedsgt.engine.local import Examples, local_update
+from fedsgt.engine.seeds import seed_of
 from fedsgt.engine.task import ReadModule, Tensors, Update
 from fedsgt.stack import profile
 from fedsgt.stack.backbone import load_backbone
@@ -55,6 +57,8 @@ class Setup:
     read_module: ReadModule
     cache: Path | None
     """Folder for lower activations; they are computed anew each time without one."""
+    secrets: Mapping[str, bytes] = field(default_factory=dict, repr=False)
+    """What each client alone knows, for noise that nobody else can take off."""
 
 
 class Worker:
@@ -81,7 +85,15 @@ class Worker:
         """A client's local training on some of its slices."""
         self._load(parents)
         examples = self._examples([self.setup.slices[client][index] for index in slices])
-        return local_update(self.stack, state, examples, self.setup.run.training, seed, client)
+        return local_update(
+            self.stack, state, examples, self.setup.run.training, seed, client, self._privacy(client, seed)
+        )
+
+    def _privacy(self, client: str, seed: int) -> tuple[Privacy, int] | None:
+        privacy = self.setup.run.privacy
+        if privacy.epsilon is None:
+            return None
+        return privacy, seed_of("noise", self.setup.secrets[client].hex(), str(seed))
 
     @torch.no_grad()
     def predict(self, chains: Sequence[tuple[str, ...]], part: SliceData) -> NDArray[np.float32]:

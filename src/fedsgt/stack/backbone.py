@@ -19,16 +19,12 @@ from transformers import AutoModelForImageClassification, AutoModelForSequenceCl
 from transformers.utils import logging
 
 import fedsgt
-from fedsgt.errors import InputError
+from fedsgt.errors import BackboneChanged, InputError
 
 CLASSES = {"image": AutoModelForImageClassification, "text": AutoModelForSequenceClassification}
 BUNDLED = {"fedsgt/tiny-vit": Path(fedsgt.__file__).parent / "assets" / "tiny-vit"}
 # Says nothing about the weights: labels belong to the head, the rest to where the files came from.
 NOT_IN_HASH = ("id2label", "label2id", "num_labels", "problem_type", "transformers_version", "_name_or_path")
-
-
-class BackboneChanged(InputError, RuntimeError):
-    """What no error of ours may ever do; whatever was trained meanwhile is not to be used."""
 
 
 @dataclass(frozen=True, eq=False)

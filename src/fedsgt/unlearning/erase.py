@@ -22,7 +22,8 @@ from fedsgt.unlearning.destroy import Artefact
 
 def sources(folder: RunFolder, description: Description) -> dict[Path, set[int]]:
     """The local files that records of the run are in, and the numbers of the clients whose they are."""
-    own = training_file(folder.config.data.source)
+    data = folder.config.data
+    own = None if data.partition == "remote" else training_file(data.source)
     found: dict[Path, set[int]] = {}
     for number, client in enumerate(description.clients):
         path = own if client.source is None else Path(client.source).resolve()

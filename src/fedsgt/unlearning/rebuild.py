@@ -20,10 +20,11 @@ import torch
 
 from fedsgt.build.build import Build
 from fedsgt.build.description import Description
+from fedsgt.build.holders import Holdings
 from fedsgt.build.prepare import Prepared, make_recipe
 from fedsgt.build.run import RunFolder, open_run
+from fedsgt.build.site import HERE, Site, open_engine
 from fedsgt.build.targets import Recipe, Target, make_targets
-from fedsgt.build.train import open_engine
 from fedsgt.data import Table
 from fedsgt.engine.task import Result, Task, Update
 from fedsgt.errors import InputError
@@ -31,14 +32,17 @@ from fedsgt.stack.backbone import load_backbone
 from fedsgt.stack.inputs import make_inputs
 from fedsgt.stack.stack import Stack
 from fedsgt.store import Manifest
-from fedsgt.unlearning.retained import read_retained
+from fedsgt.unlearning.retained import read_notes, read_retained
 
 Tell = Callable[[dict[str, Any]], None]
 
 
-def rebuild(folder: RunFolder, seed: int, tell: Tell) -> None:
+def rebuild(folder: RunFolder, seed: int, tell: Tell, site: Site = HERE) -> None:
     """Train the folder's modules into it, but for those that its data and settings cannot have given."""
-    prepared = _prepared(folder)
+    took_part, erased = read_notes(folder)
+    remote = folder.config.data.partition == "remote"
+    held = site.holdings(folder.config, folder.description, erased) if remote else read_retained(folder)
+    prepared = _prepared(folder, held)
     refused = _refused(folder.description, prepared)
     for groups, (verdict, reason) in refused.items():
         tell({"groups": groups, "verdict": verdict, "reason": reason})
@@ -47,19 +51,20 @@ def rebuild(folder: RunFolder, seed: int, tell: Tell) -> None:
         return
     _stir(seed)
     watcher, training = _Watcher(prepared, targets, tell), prepared.run.training
-    with open_engine(folder, prepared, watcher.updated) as engine:
+    with open_engine(folder, prepared, watcher.updated, site) as engine:
         build = Build(prepared.recipe, folder.modules, engine, training.rounds, training.seed, watcher)
+        build.took_part = took_part
         build.run(targets, _order(targets, random.Random(seed)))
 
 
-def _prepared(folder: RunFolder) -> Prepared:
-    """The folder's records, grouped and planned as it says."""
-    run, known, held = folder.config, folder.description, read_retained(folder)
+def _prepared(folder: RunFolder, held: Holdings) -> Prepared:
+    """The retained records, grouped and planned as the folder says."""
+    run, known = folder.config, folder.description
     backbone = load_backbone(run.model.backbone, run.model.task, known.labels)
     inputs, stack = make_inputs(run.model, backbone), Stack(backbone, run.peft)
     recipe = make_recipe(run, known.labels, inputs, stack)
     grouping, plan = known.grouping_made(), known.plan_made()
-    targets = make_targets(recipe, held.clients, grouping, plan)
+    targets = make_targets(recipe, held.holders, grouping, plan)
     test = Table((), (), (), None, known.labels)
     return Prepared(run, held, test, grouping, plan, stack, inputs, recipe, tuple(targets))
 

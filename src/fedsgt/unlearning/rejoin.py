@@ -8,11 +8,12 @@ from itertools import count
 from pathlib import Path
 
 from fedsgt.build.description import ClientEntry, Description
+from fedsgt.build.display import Display
 from fedsgt.build.holders import enrolled, own_columns
 from fedsgt.build.prepare import Prepared, prepare
 from fedsgt.build.run import RunFolder
 from fedsgt.build.targets import Target
-from fedsgt.build.train import Display, bring_up_to_date, finished, open_build, tell_built
+from fedsgt.build.train import bring_up_to_date, finished, open_build, tell_built, work_of
 from fedsgt.data import load_table
 from fedsgt.errors import InputError
 from fedsgt.unlearning.erase import sources
@@ -37,6 +38,8 @@ def rejoin(
     folder: RunFolder, client: str, source: Path, slices: int, groups: int, display: Display
 ) -> Joined:
     """Take the client in with these records, and train what puts them on top of each live prefix."""
+    if folder.config.data.partition == "remote":
+        raise InputError(f"{folder.path}: a client that holds its data itself comes back in a new run")
     with folder.locked():
         bring_up_to_date(folder, recover)
         while True:
@@ -111,7 +114,7 @@ def _train(folder: RunFolder, prepared: Prepared, added: Sequence[int], display:
     wanted: list[Target] = [
         target for target in prepared.targets if target.groups[-1] in added and _stands(folder, target, added)
     ]
-    display.begin(prepared, wanted)
+    display.begin(work_of(prepared, wanted))
     with open_build(folder, prepared, wanted, display) as build:
         trained = build.run(wanted)
     tell_built(folder)

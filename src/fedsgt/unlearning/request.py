@@ -111,10 +111,13 @@ def enrolments(description: Description, client: str) -> list[int]:
     """Numbers of the client that is called so, or has this number; all its times if it came back."""
     names = [entry.name for entry in description.clients]
     again = re.compile(re.escape(client + AGAIN) + r"\d+")
+    # Who holds its data itself is known by its key: the same name with another key is somebody else.
+    keys = {entry.node for entry in description.clients if entry.name == client and entry.node is not None}
     found = [
         number
         for number, entry in enumerate(description.clients)
-        if entry.name == client or (entry.source is not None and again.fullmatch(entry.name))
+        if entry.name == client
+        or (again.fullmatch(entry.name) and (entry.source is not None or entry.node in keys))
     ]
     if not found and re.fullmatch(r"\d{1,9}", client) and int(client) < len(names):
         return enrolments(description, names[int(client)])
@@ -134,6 +137,11 @@ def _as_entry(live: Live, parts: Sequence[Part]) -> Entry:
 
 def _records(folder: RunFolder, live: Live, deletion: Deletion, numbers: Sequence[int]) -> list[Part]:
     """The client finds its records, in each of its enrolments that has them."""
+    if any(live.description.clients[number].node is not None for number in numbers):
+        raise InputError(
+            f"client {deletion.client} holds its records itself: it deletes single ones with fedsgt "
+            "withdraw; whole slices, and all that it has, can be deleted here"
+        )
     held = load_holdings(folder.config, live.description, only=numbers).clients
     wanted = list(dict.fromkeys(deletion.records or ()))
     found: set[str] = set()

@@ -1,29 +1,52 @@
 """What a rebuild is given: a folder with the retained records of some modules' groups, and nothing else.
 
-It looks like a run's folder without a ledger. Deleted records are not marked in it, they are not there.
+It looks like a run's folder without a ledger. Deleted records are not marked in it, they are not there. For
+clients who hold their records themselves it has none: what was deleted is named, for them to leave out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from fedsgt.build.description import Description, ModuleEntry
 from fedsgt.build.holders import Holdings, columns_of, enrolled, load_holdings
-from fedsgt.build.liveness import Live
+from fedsgt.build.liveness import Erased, Live
 from fedsgt.build.run import CONFIG, DESCRIPTION, RunFolder
 from fedsgt.config import Run, to_toml
 from fedsgt.config.model import Data, Engine
 from fedsgt.data import Table, load_table
 from fedsgt.data.extras import require
 
-RECORDS = "records"
+RECORDS, NOTES = "records", "notes.json"
+TookPart = Mapping[str, Sequence[Sequence[str]]]
 
 
-def write_retained(path: Path, folder: RunFolder, live: Live, modules: Sequence[ModuleEntry]) -> None:
-    """All that these modules may depend on; with each of them its parents are to be given."""
-    held = load_holdings(folder.config, live.description, live.erased())
+def write_retained(
+    path: Path, folder: RunFolder, live: Live, modules: Sequence[ModuleEntry], took_part: TookPart
+) -> None:
+    """All that these modules may depend on; with each of them its parents are to be given.
+
+    `took_part` says by module, round for round, which clients did: it is trained again with the same.
+    """
     described = _described(live.description, modules)
+    gone = {
+        number: {"slices": sorted(erased.slices), "records": sorted(erased.records)}
+        for number, erased in live.erased().items()
+    }
+    remote = folder.config.data.partition == "remote"
+    notes = {"took_part": took_part, "erased": gone if remote else {}}
+    settings = folder.config if remote else _write_records(path, folder, live, described)
+    (path / NOTES).write_text(json.dumps(notes), encoding="utf-8")
+    (path / CONFIG).write_text(to_toml(settings), encoding="utf-8")
+    (path / DESCRIPTION).write_text(described.to_text(), encoding="utf-8")
+
+
+def _write_records(path: Path, folder: RunFolder, live: Live, described: Description) -> Run:
+    """A file for each client; the settings under which they are read again."""
+    held = load_holdings(folder.config, live.description, live.erased())
+    modules = described.modules
     groups = {group for entry in modules for group in entry.groups}
     (path / RECORDS).mkdir()
     width = 1
@@ -34,8 +57,17 @@ def write_retained(path: Path, folder: RunFolder, live: Live, modules: Sequence[
         if len(rows):
             _write_table(_file(path, number), rows)
             width = len(rows.contents[0])
-    (path / CONFIG).write_text(to_toml(_settings(folder.config, width)), encoding="utf-8")
-    (path / DESCRIPTION).write_text(described.to_text(), encoding="utf-8")
+    return _settings(folder.config, width)
+
+
+def read_notes(folder: RunFolder) -> tuple[TookPart, dict[int, Erased]]:
+    """Who took part in what, and what clients who hold their records themselves have to leave out."""
+    notes = json.loads((folder.path / NOTES).read_text(encoding="utf-8"))
+    erased = {
+        int(number): Erased(frozenset(gone["slices"]), frozenset(gone["records"]))
+        for number, gone in notes["erased"].items()
+    }
+    return notes["took_part"], erased
 
 
 def read_retained(folder: RunFolder) -> Holdings:
@@ -77,6 +109,7 @@ def _settings(run: Run, width: int) -> Run:
         model=run.model,
         peft=run.peft,
         training=run.training,
+        privacy=run.privacy,
         engine=Engine(workers=run.engine.workers),
     )
 

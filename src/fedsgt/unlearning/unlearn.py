@@ -21,10 +21,15 @@ from fedsgt.store.ledger import Entry
 from fedsgt.unlearning.certify import certificate_path, certify
 from fedsgt.unlearning.destroy import destroy, doomed
 from fedsgt.unlearning.erase import erase_rows, rows_to_erase
-from fedsgt.unlearning.request import Deletion, content_hash, groups_hit, locate
+from fedsgt.unlearning.request import Deletion, Part, content_hash, groups_hit, locate
 
 CHANGES = (REQUEST, REBUILT)
 Progress = Callable[[float], None]
+Locate = Callable[[Live], list[Part]]
+
+
+class KeyUsed(InputError):
+    """The idempotency key belongs to another request."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +63,11 @@ def unlearn(
     progress: Progress = lambda share: None,
 ) -> Answer:
     """The request accepted, its bytes destroyed, its certificate written."""
-    answer = accept(folder, deletions, key)
+    return completed(folder, accept(folder, deletions, key), progress)
+
+
+def completed(folder: RunFolder, answer: Answer, progress: Progress = lambda share: None) -> Answer:
+    """The answer to an accepted request, once its bytes are destroyed and its certificate is written."""
     recover(folder, progress)
     return replace(
         answer,
@@ -72,12 +81,17 @@ def accept(folder: RunFolder, deletions: Sequence[Deletion], key: str | None = N
     if key is not None and not key.strip():
         raise InputError("the idempotency key is empty; give a text that names this request")
     content = content_hash(folder, deletions)
+    return accept_parts(folder, lambda live: locate(folder, live, deletions), content, key)
+
+
+def accept_parts(folder: RunFolder, find: Locate, content: str, key: str | None = None) -> Answer:
+    """As `accept`, of what `find` finds in the run as it is; `content` tells the request from others."""
     while True:
         if key is not None and (known := folder.ledger.find(key)) is not None:
             return _first_answer(known, content, key)
         live = folder.live()
         try:
-            body = _body(folder, live, deletions) | {"content": content if key is not None else None}
+            body = _body(live, find(live)) | {"content": content if key is not None else None}
         except InputError:
             if key is not None and folder.ledger.find(key) is not None:
                 continue  # its twin came in meanwhile
@@ -91,7 +105,7 @@ def accept(folder: RunFolder, deletions: Sequence[Deletion], key: str | None = N
 def preview(folder: RunFolder, deletions: Sequence[Deletion]) -> tuple[Live, Live, dict[str, Any]]:
     """What is live now, what would be after this request, what its entry would say; nothing is changed."""
     live = folder.live()
-    body = _body(folder, live, deletions)
+    body = _body(live, locate(folder, live, deletions))
     return live, live.after([Entry(live.position + 1, REQUEST, "", body, "", "")]), body
 
 
@@ -119,8 +133,7 @@ def unfinished(folder: RunFolder, live: Live | None = None) -> list[Entry]:
     ]
 
 
-def _body(folder: RunFolder, live: Live, deletions: Sequence[Deletion]) -> dict[str, Any]:
-    parts = locate(folder, live, deletions)
+def _body(live: Live, parts: Sequence[Part]) -> dict[str, Any]:
     groups = groups_hit(live.description, parts)
     died = len(live.dying(groups))
     return {"parts": [part.to_json() for part in parts], "groups": groups, "modules_died": died}
@@ -128,7 +141,7 @@ def _body(folder: RunFolder, live: Live, deletions: Sequence[Deletion]) -> dict[
 
 def _first_answer(known: Entry, content: str, key: str) -> Answer:
     if known.body.get("content") != content:
-        raise InputError(
+        raise KeyUsed(
             f"the key {key!r} came with another request before, at position {known.position}; "
             "a new request needs a key of its own"
         )

@@ -20,6 +20,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -38,6 +39,9 @@ COMMAND = (sys.executable, "-P", "-m", "fedsgt.unlearning.rebuild")
 ERRORS = "errors.txt"
 Verdict: TypeAlias = Literal["same", "different", "damaged", "not destroyed", "not comparable"]
 Progress: TypeAlias = Callable[[float], None]
+Refused: TypeAlias = dict[tuple[int, ...], tuple[Verdict, str]]
+Rebuild: TypeAlias = Callable[[Path, int, Callable[[], None], Progress], Refused]
+"""Trains the modules of a folder again, into it, in an order drawn by a seed; calls a check often."""
 
 
 @dataclass(frozen=True)
@@ -94,12 +98,15 @@ def verify(
     progress: Progress = lambda share: None,
     *,
     command: Sequence[str] = COMMAND,
+    rebuild: Rebuild | None = None,
     keep: Path | None = None,
 ) -> Verification:
     """Train the served modules again, or so many of them drawn by the seed, each with its parents; compare.
 
-    `command` is what is started, with a folder and a seed; that folder is `keep`, if given, and stays then.
+    `command` is what is started, with a folder and a seed, unless `rebuild` says how else that is done; the
+    folder is `keep`, if given, and stays then.
     """
+    rebuild = rebuild or partial(_run_child, command)
     if sample is not None and sample < 1:
         raise InputError(f"sample: {sample} is not allowed; it is the number of modules to verify, 1 or more")
     started = time.monotonic()
@@ -112,8 +119,8 @@ def verify(
     wanted = _closed(live, [entry for entry in chosen if entry.key in claims])
     if wanted:
         with _own_folder(keep) as path:
-            write_retained(path, folder, live, wanted)
-            refused = _run_child((*command, str(path), str(seed)), path, _fence(folder, live), progress)
+            write_retained(path, folder, live, wanted, _took_part(claims))
+            refused = rebuild(path, seed, _fence(folder, live), progress)
             found |= _compared(wanted, claims, refused, Modules(Folder(path)))
     return Verification(
         modules=tuple(found.values()),
@@ -128,6 +135,11 @@ def verify(
 
 
 Found: TypeAlias = dict[str, Checked]
+
+
+def _took_part(claims: Mapping[str, Manifest]) -> dict[str, list[list[str]]]:
+    """Who did in each round, as the manifests say: what was learnt from fewer is not wrong."""
+    return {key: [sorted(names) for names in claim.participants] for key, claim in claims.items()}
 
 
 def _checked(entry: ModuleEntry, verdict: Verdict, reason: str) -> Found:
@@ -185,7 +197,7 @@ def _read(folder: RunFolder, live: Live, entries: Sequence[ModuleEntry], found: 
 def _compared(
     entries: Sequence[ModuleEntry],
     claims: Mapping[str, Manifest],
-    refused: Mapping[tuple[int, ...], tuple[Verdict, str]],
+    refused: Refused,
     rebuilt: Modules,
 ) -> Found:
     found: Found = {}
@@ -229,15 +241,15 @@ def _own_folder(keep: Path | None) -> Iterator[Path]:
 
 
 def _run_child(
-    command: Sequence[str], path: Path, check: Callable[[], None], progress: Progress
-) -> dict[tuple[int, ...], tuple[Verdict, str]]:
+    command: Sequence[str], path: Path, seed: int, check: Callable[[], None], progress: Progress
+) -> Refused:
     """Start it and hear it out; verdicts by groups for modules that it did not train."""
     surroundings = {name: value for name, value in os.environ.items() if name != "PYTHONHASHSEED"}
     said: list[dict[str, Any]] = []
     with (
         (path / ERRORS).open("wb") as errors,
         subprocess.Popen(
-            command,
+            (*command, str(path), str(seed)),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=errors,
@@ -256,6 +268,11 @@ def _run_child(
             raise
     if child.returncode:
         raise InputError(_failure(said, child.returncode, path))
+    return refused_in(said)
+
+
+def refused_in(said: Sequence[Mapping[str, Any]]) -> Refused:
+    """Which modules a rebuild did not train, out of what it told."""
     return {tuple(line["groups"]): (line["verdict"], line["reason"]) for line in said if "groups" in line}
 
 

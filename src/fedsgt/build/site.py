@@ -1,0 +1,110 @@
+"""Where a run is carried out: who holds its records, and what trains on them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+from fedsgt.build.description import Description
+from fedsgt.build.holders import Holdings, load_holdings
+from fedsgt.build.liveness import Erased
+from fedsgt.build.prepare import Prepared
+from fedsgt.build.run import RunFolder
+from fedsgt.build.traffic import add_traffic
+from fedsgt.config import Run
+from fedsgt.engine.inprocess import InProcess
+from fedsgt.engine.server import Server
+from fedsgt.engine.task import Engine, Notify
+from fedsgt.engine.traffic import Traffic
+from fedsgt.errors import InputError
+
+if TYPE_CHECKING:  # Flower is needed by those who use it only
+    from fedsgt.engine.flower.engine import Fleet
+
+Trouble: TypeAlias = Callable[[str, str], None]
+"""Told of a client that cannot or may not take part, and why."""
+
+
+class Site(Protocol):
+    """What `train` needs of the world around it."""
+
+    def holdings(
+        self, run: Run, known: Description | None = None, erased: Mapping[int, Erased] | None = None
+    ) -> Holdings: ...
+
+    def engine(
+        self, folder: RunFolder, prepared: Prepared, notify: Notify, trouble: Trouble
+    ) -> AbstractContextManager[Engine]: ...
+
+
+class Here:
+    """All clients' records are on this machine, in the run's source."""
+
+    def holdings(
+        self, run: Run, known: Description | None = None, erased: Mapping[int, Erased] | None = None
+    ) -> Holdings:
+        if run.data.partition == "remote":
+            raise InputError(
+                "data.partition is remote: the clients' records are not here; train this run with "
+                "--engine flower, and engine.server set to the folder of fedsgt server"
+            )
+        return load_holdings(run, known, erased)
+
+    @contextmanager
+    def engine(
+        self, folder: RunFolder, prepared: Prepared, notify: Notify, trouble: Trouble
+    ) -> Iterator[Engine]:
+        setup, name = prepared.setup(folder.modules, folder.cache), prepared.run.engine.name
+        if name == "in-process":
+            with InProcess(setup, prepared.stack, notify) as engine:
+                yield engine
+            return
+        check_flower()
+        from fedsgt.engine.flower.local import open_local, open_simulated
+
+        server = Server(prepared.stack, folder.modules.get, prepared.run.training.seed)
+        make = open_local if name == "flower" else open_simulated
+        fleet = fleet_of(folder, prepared)
+        with make(setup, server, fleet, notify, trouble) as flower, counted_in(folder, flower.traffic):
+            yield flower
+
+
+HERE = Here()
+
+
+def _nothing(*_: object) -> None: ...
+
+
+def open_engine(
+    folder: RunFolder, prepared: Prepared, notify: Notify = _nothing, site: Site = HERE
+) -> AbstractContextManager[Engine]:
+    """What trains the run at this site, for a build that nobody watches."""
+    return site.engine(folder, prepared, notify, _nothing)
+
+
+@contextmanager
+def counted_in(folder: RunFolder, traffic: Traffic) -> Iterator[None]:
+    """However the training ends, what it has cost is added up."""
+    try:
+        yield
+    finally:
+        add_traffic(folder, traffic)
+
+
+def fleet_of(folder: RunFolder, prepared: Prepared) -> Fleet:
+    """What the Flower engine knows of a run: numbers of records, and which modules are there."""
+    from fedsgt.engine.flower.engine import Fleet
+
+    sizes = {client.name: client.slice_sizes() for client in prepared.clients}
+    return Fleet(
+        records=lambda client, slices: sum(sizes[client][index] for index in slices),
+        hash_of=lambda key: folder.modules.manifest(key).sha256,
+        present=folder.present,
+    )
+
+
+def check_flower() -> None:
+    if find_spec("flwr") is None:
+        raise InputError("engine.name: Flower is not installed; pip install 'fedsgt[flower]'")

@@ -1,0 +1,52 @@
+"""The Flower engine on this machine alone: over nodes in this process, or simulated on Ray."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from flwr.serverapp import Grid
+
+from fedsgt.engine.flower.client_app import make_client_app
+from fedsgt.engine.flower.engine import Fleet, FlowerEngine, Trouble
+from fedsgt.engine.flower.local_grid import LocalGrid
+from fedsgt.engine.flower.node import Node, SharedStore
+from fedsgt.engine.pool import Inline, Pool, Processes
+from fedsgt.engine.server import Server
+from fedsgt.engine.task import Notify
+from fedsgt.engine.worker import Setup
+
+
+def nodes_of(grid: Grid, clients: Mapping[str, object]) -> dict[str, int]:
+    """Which node plays which client; one is as good as another."""
+    return dict(zip(sorted(clients), sorted(grid.get_node_ids()), strict=True))
+
+
+@contextmanager
+def open_local(
+    setup: Setup, server: Server, fleet: Fleet, notify: Notify, trouble: Trouble
+) -> Iterator[FlowerEngine]:
+    """Messages go to nodes in this process, which share its workers."""
+    workers = setup.run.engine.workers
+    pool: Pool = Processes(setup, workers) if workers else Inline(setup)
+    node = Node(pool, SharedStore())
+    grid = LocalGrid(make_client_app(lambda context: node), len(setup.slices))
+    try:
+        nodes = nodes_of(grid, setup.slices)
+        with FlowerEngine(grid, lambda: nodes, server, fleet, setup.run.engine, notify, trouble) as engine:
+            yield engine
+    finally:
+        pool.stop()
+
+
+@contextmanager
+def open_simulated(
+    setup: Setup, server: Server, fleet: Fleet, notify: Notify, trouble: Trouble
+) -> Iterator[FlowerEngine]:
+    """Messages go to nodes on Ray: so many processes as the engine has workers."""
+    from fedsgt.engine.flower.simulation import simulated
+
+    with simulated(setup, len(setup.slices), max(1, setup.run.engine.workers)) as grid:
+        nodes = nodes_of(grid, setup.slices)
+        with FlowerEngine(grid, lambda: nodes, server, fleet, setup.run.engine, notify, trouble) as engine:
+            yield engine

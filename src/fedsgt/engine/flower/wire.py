@@ -1,0 +1,174 @@
+"""What travels between server and node: orders with jobs one way, updates or problems the other.
+
+Texts are JSON in one record, tensors are array records; nothing in a message is ever executed or unpickled.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
+
+from fedsgt.engine.task import Tensors, Update
+from fedsgt.errors import InputError
+
+TEXT = "fedsgt"
+
+
+@dataclass(frozen=True)
+class Job:
+    """One round of one module on some of a client's slices."""
+
+    key: str
+    parents: tuple[str, ...]
+    slices: tuple[int, ...]
+    round: int
+    seed: int
+    state: Tensors = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Order:
+    """All that one client is to train now, and what its node needs for it."""
+
+    client: str
+    jobs: tuple[Job, ...]
+    hashes: Mapping[str, str] = field(default_factory=dict)
+    """Of the modules below the jobs': what they must be."""
+    modules: Mapping[str, Tensors] = field(default_factory=dict, repr=False)
+    """Those of them that the node has not been sent yet."""
+    keep: tuple[str, ...] = ()
+    """Modules that may stay on the node; it destroys all others."""
+    about: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    """What the node is to know of the run."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came of an order: updates and problems by module, or the modules that the node lacks."""
+
+    updates: Mapping[str, Update] = field(default_factory=dict)
+    problems: Mapping[str, str] = field(default_factory=dict)
+    lacks: tuple[str, ...] = ()
+
+
+def encode_order(order: Order) -> RecordDict:
+    jobs = [
+        {
+            "key": job.key,
+            "parents": job.parents,
+            "slices": job.slices,
+            "round": job.round,
+            "seed": str(job.seed),
+        }
+        for job in order.jobs
+    ]
+    said = {
+        "client": order.client,
+        "jobs": jobs,
+        "hashes": dict(order.hashes),
+        "keep": order.keep,
+        "about": dict(order.about),
+    }
+    arrays = {f"state/{job.key}": job.state for job in order.jobs}
+    return _record(said, arrays | {f"module/{key}": held for key, held in order.modules.items()})
+
+
+def decode_order(content: RecordDict) -> Order:
+    said = text_of(content)
+    jobs = tuple(
+        Job(
+            job["key"],
+            tuple(job["parents"]),
+            tuple(job["slices"]),
+            job["round"],
+            int(job["seed"]),
+            tensors_of(content, f"state/{job['key']}"),
+        )
+        for job in said["jobs"]
+    )
+    names = [name for name in content.array_records if name.startswith("module/")]
+    modules = {name.removeprefix("module/"): tensors_of(content, name) for name in names}
+    return Order(said["client"], jobs, said["hashes"], modules, tuple(said["keep"]), said["about"])
+
+
+def encode_answer(answer: Answer) -> RecordDict:
+    updates = {
+        key: {
+            "records": update.records,
+            "loss": repr(float(update.loss)),
+            "seconds": round(update.seconds, 4),
+        }
+        for key, update in answer.updates.items()
+    }
+    said = {"updates": updates, "problems": dict(answer.problems), "lacks": answer.lacks}
+    return _record(said, {f"state/{key}": update.state for key, update in answer.updates.items()})
+
+
+def decode_answer(content: RecordDict, client: str, most_bytes: int) -> Answer:
+    """What a client says, which may be anything: an error is one line, and nothing large is unpacked."""
+    size = size_of(content)
+    if size > most_bytes:
+        raise InputError(f"its answer has {size:,} bytes; at most {most_bytes:,} were asked for")
+    try:
+        said = text_of(content)
+        updates = {
+            str(key): Update(
+                client,
+                tensors_of(content, f"state/{key}"),
+                _whole(entry["records"]),
+                float(entry["loss"]),
+                float(entry["seconds"]),
+            )
+            for key, entry in said["updates"].items()
+        }
+        problems = {str(key): str(problem)[:500] for key, problem in said["problems"].items()}
+        return Answer(updates, problems, tuple(map(str, said["lacks"])))
+    except (KeyError, TypeError, ValueError, AttributeError, OSError) as error:
+        raise InputError(f"its answer cannot be read ({type(error).__name__}: {str(error)[:200]})") from None
+
+
+def size_of(content: RecordDict) -> int:
+    """Bytes of the tensors and the text; what the transport adds is little."""
+    arrays = sum(len(array.data) for record in content.array_records.values() for array in record.values())
+    texts = sum(
+        len(value)
+        for record in content.config_records.values()
+        for value in record.values()
+        if isinstance(value, str)
+    )
+    return arrays + texts
+
+
+def say(said: Mapping[str, Any]) -> RecordDict:
+    """A message of text alone."""
+    return _record(said, {})
+
+
+def text_of(content: RecordDict) -> dict[str, Any]:
+    found = json.loads(str(content.config_records[TEXT]["json"]))
+    if not isinstance(found, dict):
+        raise ValueError("not an object")
+    return found
+
+
+def tensors_of(content: RecordDict, name: str) -> Tensors:
+    record = content.array_records[name]
+    return {key: np.asarray(array.numpy()) for key, array in record.items()}
+
+
+def _record(said: Mapping[str, Any], arrays: Mapping[str, Tensors]) -> RecordDict:
+    content = RecordDict({TEXT: ConfigRecord({"json": json.dumps(said)})})
+    for name, tensors in arrays.items():
+        content[name] = ArrayRecord({key: Array(np.ascontiguousarray(held)) for key, held in tensors.items()})
+    return content
+
+
+def _whole(value: Any) -> int:
+    if type(value) is not int:
+        raise ValueError(f"a number of records is {value!r}")
+    return value

@@ -1,0 +1,245 @@
+"""What each party is told about itself: the server's `server.toml` and a client's `client.toml`."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+import tomli_w
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    Field,
+    PrivateAttr,
+    ValidationError,
+    ValidationInfo,
+    model_validator,
+)
+from pydantic_core import ErrorDetails
+
+from fedsgt.config.model import Section, Text
+from fedsgt.errors import InputError
+
+SERVER_FILE, CLIENT_FILE = "server.toml", "client.toml"
+# They stand beside the clients' folders.
+TAKEN_NAMES = ("server", "ca.key", "ca.crt")
+MAX_NAME_BYTES = 100
+_ADDRESS = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\s:/\[\]]+):([0-9]{1,5})")
+Settings = TypeVar("Settings", bound="PartySettings")
+
+
+def check_name(name: str) -> str:
+    """A client's name is also that of its folder; `~` marks a client that came back."""
+    wrong = ""
+    if not name or not name.isprintable() or name != name.strip():
+        wrong = "it is empty, begins or ends with a blank, or has a character that cannot be printed"
+    elif any(mark in name for mark in "/\\~") or name.startswith((".", "-")):
+        wrong = "it has /, \\ or ~ in it, or begins with . or -"
+    elif name.casefold() in TAKEN_NAMES:
+        wrong = "it is taken"
+    elif len(name.encode()) > MAX_NAME_BYTES:
+        wrong = f"it is longer than {MAX_NAME_BYTES} bytes"
+    if wrong:
+        raise InputError(f"{name!r} is no name for a client: {wrong}; give one such as hospital-3")
+    return name
+
+
+def check_address(text: str) -> str:
+    """`HOST:PORT`; an IPv6 host stands in brackets."""
+    match = _ADDRESS.fullmatch(text)
+    if not match or not 0 < int(match[2]) < 2**16:
+        raise InputError(f"{text!r} is no address; write HOST:PORT, such as 127.0.0.1:9092 or [::1]:9092")
+    return text
+
+
+def _beside(value: object, info: ValidationInfo) -> object:
+    """A file's path, seen from the folder of the settings."""
+    if not isinstance(value, str | Path) or not str(value) or "\0" in str(value):
+        raise ValueError(f"{value!r} is not allowed; it should be the path of a file or folder")
+    return _folder(info) / os.path.expanduser(value)
+
+
+def _beside_if_path(text: str, info: ValidationInfo) -> str:
+    """The same for what may also be a name on the hub: a path is what is there, or is written as one."""
+    path = os.path.join(_folder(info), os.path.expanduser(text))
+    written = text.startswith((".", "~")) or text.endswith(".parquet")
+    return path if written or os.path.exists(path) else text
+
+
+def _folder(info: ValidationInfo) -> Path:
+    assert isinstance(info.context, Path), "settings are read with load_server or load_client"
+    return info.context
+
+
+File = Annotated[Path, BeforeValidator(_beside)]
+FileOrName = Annotated[Text, AfterValidator(_beside_if_path)]
+Address = Annotated[str, AfterValidator(check_address)]
+Port = Annotated[int, Field(ge=1, le=65535)]
+
+
+class PartySettings(Section):
+    """All paths in it are absolute, once read."""
+
+    _folder: Path = PrivateAttr()
+
+    def model_post_init(self, context: Any) -> None:
+        self._folder = context
+
+    @property
+    def folder(self) -> Path:
+        """Where the file lies, and with it the party's state."""
+        return self._folder
+
+
+class ServerSettings(PartySettings):
+    """The server: its SuperLink, where nodes connect, and its desk, where clients file deletions."""
+
+    host: Text = Field("127.0.0.1", description="address to listen on; 0.0.0.0 is all that the machine has")
+    port: Port = Field(
+        9092,
+        description="port of the SuperLink; who reaches it can start runs, so let only the clients through",
+    )
+    desk_port: Port = Field(9093, description="port of the desk")
+    runs: File = Field(Path("runs"), description="folder whose runs the desk serves")
+    ca: File = Field(Path("ca.crt"), description="certificate of the authority")
+    certificate: File = Field(Path("server.crt"), description="the server's certificate")
+    key: File = Field(Path("server.key"), description="the certificate's private key")
+    clients: File = Field(Path("clients"), description="folder of the clients' public keys, NAME.pub")
+
+    @model_validator(mode="after")
+    def _two_ports(self) -> ServerSettings:
+        if self.port == self.desk_port:
+            raise ValueError(f"desk_port: {self.desk_port} is the SuperLink's port; give another")
+        return self
+
+
+class ClientData(Section):
+    """The client's own records, which stay on its machine."""
+
+    source: FileOrName = Field(description="a parquet file, a folder of them, or a hub data set")
+    id_column: Text = Field("id", description="column of the records' stable ids")
+    label_column: Text = Field("label", description="column of the labels, whole numbers from 0")
+    input_columns: list[Text] | None = Field(
+        None,
+        description="columns of the input; `image`, or `sentence` for text, by default",
+        examples=['["image"]'],
+    )
+    erase: Literal["rewrite", "tombstone"] = Field(
+        "rewrite",
+        description="deleted records are taken out of the parquet file, or only left out by whoever reads it",
+    )
+
+
+class ClientModel(Section):
+    """The model on the client's machine."""
+
+    backbone: FileOrName | None = Field(
+        None,
+        description="where this machine has the backbone; the run's own name for it by default",
+        examples=['"/models/vit"'],
+    )
+
+
+class ClientSettings(PartySettings):
+    """One client: who it is, whom it connects to, and where its data are."""
+
+    name: Annotated[str, AfterValidator(check_name)] = Field(description="the client's name")
+    server: Address = Field("127.0.0.1:9092", description="the server's SuperLink, HOST:PORT")
+    desk: Address = Field("127.0.0.1:9093", description="the server's desk, HOST:PORT")
+    ca: File = Field(Path("ca.crt"), description="certificate of the authority that the server's is from")
+    key: File = Field(Path("node.key"), description="the client's private key, in OpenSSH form")
+    salt: File = Field(Path("salt"), description="what its records' ids and slices are hashed with")
+    workers: Annotated[int, Field(ge=0, le=1024)] = Field(
+        1, description="worker processes, one thread each; 0 trains inside the trainer, for debugging"
+    )
+    port: Annotated[int, Field(ge=0, le=65535)] = Field(
+        0, description="port that the SuperNode itself uses on this machine; 0 picks a free one"
+    )
+    data: ClientData
+    model: ClientModel = Field(default_factory=ClientModel)
+
+
+def load_server(path: Path | str) -> ServerSettings:
+    """The server's settings, from the file or the folder that it lies in."""
+    return _load(ServerSettings, Path(path), SERVER_FILE)
+
+
+def load_client(path: Path | str) -> ClientSettings:
+    """A client's settings, from the file or the folder that it lies in."""
+    return _load(ClientSettings, Path(path), CLIENT_FILE)
+
+
+def starter(kind: type[PartySettings], given: Mapping[str, Any], path: Path) -> bytes:
+    """A commented file for this path, with these values and the defaults of the rest; checked like any."""
+    text = _commented(kind, given)
+    _check(kind, tomllib.loads(text), path)
+    return text.encode()
+
+
+def _commented(kind: type[BaseModel], given: Mapping[str, Any]) -> str:
+    lines, sections = [], []
+    for key, field in kind.model_fields.items():
+        section = field.annotation
+        if isinstance(section, type) and issubclass(section, BaseModel):
+            sections.append(f"\n# {section.__doc__}\n[{key}]\n{_commented(section, given.get(key, {}))}")
+            continue
+        value = given.get(key, field.get_default())
+        text = str(value) if isinstance(value, Path) else value
+        # What has no default stands there as an example, commented out.
+        line = f"# {key} = {(field.examples or [''])[0]}\n" if value is None else tomli_w.dumps({key: text})
+        lines.append(f"# {field.description}\n{line}")
+    return "".join([*lines, *sections])
+
+
+def _load(kind: type[Settings], path: Path, name: str) -> Settings:
+    path = path / name if path.is_dir() else path
+    return _check(kind, _read(path), path)
+
+
+def _check(kind: type[Settings], values: dict[str, Any], path: Path) -> Settings:
+    try:
+        return kind.model_validate(values, context=path.absolute().parent)
+    except ValidationError as error:
+        raise InputError(f"{path}: {_problem(kind, error.errors())}") from None
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file; fedsgt keys makes a starter") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: cannot be read ({error})") from None
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"{path}: not TOML: {error}") from None
+
+
+def _problem(kind: type[BaseModel], problems: list[ErrorDetails]) -> str:
+    """The first thing that is wrong: its key, its value and what is allowed."""
+    first = problems[0]
+    key = ".".join(str(part) if str(part).isprintable() else repr(part) for part in first["loc"])
+    if first["type"] == "extra_forbidden":
+        return f"{key}: unknown key{_hint(kind, first['loc'])}"
+    if first["type"] == "missing":
+        return f"{key}: is missing; give it"
+    message = first["msg"].removeprefix("Value error, ")
+    if first["type"] == "value_error":
+        return f"{key}: {message}" if key else message
+    return f"{key}: {first['input']!r} is not allowed; {message[0].lower()}{message[1:]}"
+
+
+def _hint(kind: type[BaseModel], place: tuple[int | str, ...]) -> str:
+    known: Iterable[str] = kind.model_fields
+    if len(place) > 1:
+        section = kind.model_fields[str(place[0])].annotation
+        assert isinstance(section, type)
+        assert issubclass(section, BaseModel)
+        known = section.model_fields
+    close = difflib.get_close_matches(str(place[-1]), known, n=1)
+    return f"; did you mean {close[0]}?" if close else f" (allowed: {', '.join(known)})"

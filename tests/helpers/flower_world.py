@@ -1,0 +1,123 @@
+"""The Flower engine over nodes in this process, of which some misbehave."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+
+from flwr.app import Context, Error, Message
+
+from fedsgt.build.prepare import Prepared
+from fedsgt.build.run import RunFolder
+from fedsgt.build.site import Here, Trouble, counted_in, fleet_of
+from fedsgt.engine.flower.client_app import Trainer, make_client_app
+from fedsgt.engine.flower.engine import FlowerEngine
+from fedsgt.engine.flower.local import nodes_of
+from fedsgt.engine.flower.local_grid import LocalGrid
+from fedsgt.engine.flower.node import Node, SharedStore, Shelf
+from fedsgt.engine.flower.wire import Answer, Order
+from fedsgt.engine.pool import Inline
+from fedsgt.engine.server import Server
+from fedsgt.engine.task import Notify, Tensors, Update
+
+Spoil = Callable[[Order, Answer], Answer]
+
+
+class Odd:
+    """A node that answers otherwise than it should."""
+
+    def __init__(self, node: Node, client: str, spoil: Spoil) -> None:
+        self.node, self.client, self.spoil = node, client, spoil
+
+    def train(self, order: Order) -> Answer:
+        answer = self.node.train(order)
+        return self.spoil(order, answer) if order.client == self.client else answer
+
+    def check(self) -> None:
+        self.node.check()
+
+
+class Gone(Exception):
+    """A node that is not there: the answer is an error."""
+
+
+class Patchy(LocalGrid):
+    """Clients may be away for so many messages, or never answer."""
+
+    silent: int | None = None
+
+    def pull_messages(self, message_ids: Sequence[str]) -> list[Message]:  # type: ignore[override]
+        waiting = [entry for entry in self.queue if entry[1].metadata.dst_node_id == self.silent]
+        names = [name for name in message_ids if name not in {name for name, _ in waiting}]
+        if not names:
+            return []
+        found = list(super().pull_messages(names))
+        self.queue.extend(waiting)
+        return found
+
+
+class Nodes(Here):
+    """A site of nodes in this process."""
+
+    def __init__(
+        self,
+        client: str = "c1",
+        spoil: Spoil = lambda order, answer: answer,
+        shelf: Callable[[Prepared], Shelf] | None = None,
+        silent: bool = False,
+    ) -> None:
+        self.client, self.spoil, self.shelf, self.silent = client, spoil, shelf, silent
+        self.orders: list[Order] = []
+        self.last: FlowerEngine | None = None
+
+    @contextmanager
+    def engine(
+        self, folder: RunFolder, prepared: Prepared, notify: Notify, trouble: Trouble
+    ) -> Iterator[FlowerEngine]:
+        setup = prepared.setup(folder.modules, None)
+        shelf = self.shelf(prepared) if self.shelf else SharedStore()
+        setup = replace(setup, read_module=getattr(shelf, "get", setup.read_module))
+        odd = Odd(Node(Inline(setup), shelf), self.client, self._spoiled)
+        seen = make_client_app(lambda context: self._watched(odd))
+        grid = Patchy(seen, len(setup.slices))
+        nodes = nodes_of(grid, setup.slices)
+        grid.silent = nodes[self.client] if self.silent else None
+        server = Server(prepared.stack, folder.modules.get, prepared.run.training.seed)
+        fleet = fleet_of(folder, prepared)
+        engine = FlowerEngine(
+            grid, lambda: nodes, server, fleet, prepared.run.engine, notify, trouble, pause=0.01
+        )
+        self.last = engine
+        with engine, counted_in(folder, engine.traffic):
+            yield engine
+
+    def _watched(self, odd: Odd) -> Trainer:
+        site = self
+
+        class Watched:
+            def train(self, order: Order) -> Answer:
+                site.orders.append(order)
+                return odd.train(order)
+
+            def check(self) -> None:
+                odd.check()
+
+        return Watched()
+
+    def _spoiled(self, order: Order, answer: Answer) -> Answer:
+        return self.spoil(order, answer)
+
+
+def each_update(change: Callable[[Update], Update]) -> Spoil:
+    def spoil(order: Order, answer: Answer) -> Answer:
+        return replace(answer, updates={key: change(update) for key, update in answer.updates.items()})
+
+    return spoil
+
+
+def each_tensor(change: Callable[[Tensors], Tensors]) -> Spoil:
+    return each_update(lambda update: replace(update, state=change(dict(update.state))))
+
+
+__all__ = ["Context", "Error", "Gone", "Nodes", "each_tensor", "each_update"]
