@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsgt.engine.aggregate import RefusedUpdate, average
-from fedsgt.engine.server import Server
+from fedsgt.engine.aggregate import RefusedUpdate, RunningMean, average, turns
+from fedsgt.engine.server import Round
 from fedsgt.engine.task import Task, Tensors, Update
 from fedsgt.errors import InputError
 
@@ -113,10 +113,38 @@ def test_an_unusable_update_is_refused_by_client(name: str, alone: bool) -> None
 def test_a_round_that_ends_with_one_says_the_same(name: str) -> None:
     """The server's other sums come after the check, so that they meet nothing they cannot take."""
     bad, records, message = BAD[name]
-    server = Server(None, lambda key: {}, 0)  # type: ignore[arg-type]
     update = Update("the-bad-one", bad, records, LOSSES.get(name, 0.1))
+    opened = Round(Task("k" * 64, (), {}), state([0] * 6), {"the-bad-one": 3})
     with pytest.raises(RefusedUpdate, match=message):
-        server.end(Task("k" * 64, (), {}), state([0] * 6), [update])
+        opened.add(update)
+    assert opened.waiting == {"the-bad-one"}
+
+
+@given(parts, st.randoms(use_true_random=False))
+def test_who_is_left_out_leaves_no_trace(
+    drawn: list[tuple[list[float], int]], shuffler: random.Random
+) -> None:
+    """As if it had never been asked, whenever that is known; and early ones are held, never lost."""
+    updates, start = updates_of(drawn), state([0] * 6)
+    records = {update.client: update.records for update in updates} | {"away": 10**7, "late": 1}
+    running = RunningMean(start, records)
+    events: list[Update | str] = [*updates, "away", "late"]
+    shuffler.shuffle(events)
+    for event in events:
+        if isinstance(event, str):
+            running.leave_out(event)
+        else:
+            running.add(event)
+    assert not running.early
+    assert running.mean()["w"].tobytes() == average(start, updates)["w"].tobytes()
+
+
+def test_what_comes_in_its_turn_is_not_kept() -> None:
+    records = {f"c{number}": 9 - number for number in range(9)}
+    running = RunningMean(state([0] * 6), records)
+    for name in turns(records):
+        running.add(Update(name, state([1] * 6), records[name], 0.0))
+        assert not running.early
 
 
 def test_with_a_frozen_the_mean_of_products_is_the_product_of_means() -> None:

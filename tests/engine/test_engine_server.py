@@ -11,7 +11,7 @@ from tiny_world import World
 
 from fedsgt.build.prepare import prepare
 from fedsgt.engine.seeds import seed_of
-from fedsgt.engine.server import Server, client_seed
+from fedsgt.engine.server import Round, Server, client_seed
 from fedsgt.engine.task import Task, Tensors, Update
 from fedsgt.stack.stack import HEAD, Stack
 
@@ -91,7 +91,12 @@ def test_the_end_says_who_took_part_and_the_mean_loss(server: Server) -> None:
         Update("c1", {"w": np.full(2, 4, np.float32)}, 3, loss=1.0, seconds=1.0),
         Update("c0", {"w": np.full(2, 8, np.float32)}, 1, loss=5.0, seconds=2.0),
     ]
-    result = server.end(replace(TASK, round=2), start, updates)
+    opened = Round(replace(TASK, round=2), start, {"c0": 1, "c1": 3, "c2": 7})
+    opened.leave_out("c2")
+    for update in updates:
+        opened.add(update)
+    assert not opened.waiting
+    result = opened.result()
     assert (result.key, result.round) == (TASK.key, 2)
     assert list(result.participants.items()) == [("c0", 1), ("c1", 3)]
     assert (result.loss, result.seconds) == (2.0, 3.0)

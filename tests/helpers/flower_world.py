@@ -82,7 +82,7 @@ class Nodes(Here):
         seen = make_client_app(lambda context: self._watched(odd))
         grid = Patchy(seen, len(setup.slices))
         nodes = nodes_of(grid, setup.slices)
-        grid.silent = nodes[self.client] if self.silent else None
+        grid.silent = nodes[self.client].node if self.silent else None
         server = Server(prepared.stack, folder.modules.get, prepared.run.training.seed)
         fleet = fleet_of(folder, prepared)
         engine = FlowerEngine(

@@ -12,20 +12,24 @@ import fedsgt
 from fedsgt.cli import (
     audit,
     certificate,
+    client,
     config,
     demo,
     evaluate,
     forgetting,
+    keys,
     plan,
     predict,
     records,
     report,
     retrain,
     runs,
+    server,
     status,
     train,
     unlearn,
     verify,
+    withdraw,
 )
 from fedsgt.errors import InputError
 
@@ -57,6 +61,10 @@ app.command("verify")(verify.verify)
 app.command("forgetting")(forgetting.forgetting)
 app.command("report")(report.report)
 app.add_typer(certificate.app, name="certificate")
+app.command("keys")(keys.keys)
+app.command("server")(server.server)
+app.command("client")(client.client)
+app.command("withdraw")(withdraw.withdraw)
 
 
 def _version(wanted: bool) -> None:

@@ -102,11 +102,11 @@ def _deletions(
     if client is None or sum(given) != 1:
         raise InputError(FORMS)
     if records is not None:
-        return [Deletion(client, records=_read_ids(records))]
+        return [Deletion(client, records=read_ids(records))]
     return [Deletion(client, slices=tuple(slices) or None)]
 
 
-def _read_ids(place: str) -> tuple[str, ...]:
+def read_ids(place: str) -> tuple[str, ...]:
     """One id a line; blank lines and blanks around an id do not count."""
     try:
         text = sys.stdin.read() if place == "-" else Path(place).read_text(encoding="utf-8-sig")

@@ -59,14 +59,14 @@ def withdraw(
 def _deletion(
     settings: ClientSettings, record: list[str], records: str | None, slices: list[int], everything: bool
 ) -> Deletion:
-    from fedsgt.cli.unlearn import _read_ids
+    from fedsgt.cli.unlearn import read_ids
     from fedsgt.unlearning.request import Deletion
 
     named = bool(record) or records is not None
     if [named, bool(slices), everything].count(True) != 1:
         raise InputError(FORMS)
     if named:
-        read = _read_ids(records) if records is not None else ()
+        read = read_ids(records) if records is not None else ()
         return Deletion(settings.name, records=(*record, *read))
     return Deletion(settings.name, slices=tuple(slices) or None)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -19,24 +20,57 @@ class RefusedUpdate(InputError):
         self.client, self.reason = client, reason
 
 
-def average(start: Mapping[str, np.ndarray], updates: Sequence[Update]) -> Tensors:
-    """Mean of the clients' states weighted by records: by client name, in float64, rounded once.
+class RunningMean:
+    """Mean of the clients' states weighted by records: in float64, in one order, rounded once.
 
-    LoRA's two factors are averaged each for itself, as FedAvg does; with A frozen that is exact.
+    The order is by registered records, then by name, whatever comes in when; what comes before its turn is
+    kept until then, so that no more than that is ever held. LoRA's two factors are averaged each for itself,
+    as FedAvg does; with A frozen that is exact.
     """
-    if not updates:
-        raise InputError("a round without any update cannot be averaged")
-    ordered = sorted(updates, key=lambda update: update.client)
-    for update in ordered:
-        check(start, update)
-    total = sum(update.records for update in ordered)
-    mean: Tensors = {}
-    for name in start:
-        acc = np.zeros(start[name].shape, np.float64)
-        for update in ordered:
-            acc += update.state[name].astype(np.float64) * (update.records / total)
-        mean[name] = acc.astype(np.float32)
-    return mean
+
+    def __init__(self, start: Mapping[str, np.ndarray], records: Mapping[str, int]) -> None:
+        self.start = start
+        self.order = deque(turns(records))
+        self.sums = {name: np.zeros(array.shape, np.float64) for name, array in start.items()}
+        self.total = 0
+        self.early: dict[str, Update | None] = {}
+
+    def add(self, update: Update) -> None:
+        check(self.start, update)
+        self._take(update.client, update)
+
+    def leave_out(self, client: str) -> None:
+        self._take(client, None)
+
+    def mean(self) -> Tensors:
+        if not self.total:
+            raise InputError("a round without any update cannot be averaged")
+        return {name: (held / self.total).astype(np.float32) for name, held in self.sums.items()}
+
+    def _take(self, client: str, update: Update | None) -> None:
+        self.early[client] = update
+        while self.order and self.order[0] in self.early:
+            following = self.early.pop(self.order.popleft())
+            if following is not None:
+                self._sum(following)
+
+    def _sum(self, update: Update) -> None:
+        self.total += update.records
+        for name in self.sums:
+            self.sums[name] += update.state[name].astype(np.float64) * update.records
+
+
+def turns(records: Mapping[str, int]) -> list[str]:
+    """The order in which clients are asked and summed: those with most records first, then by name."""
+    return sorted(records, key=lambda name: (-records[name], name))
+
+
+def average(start: Mapping[str, np.ndarray], updates: Sequence[Update]) -> Tensors:
+    """The mean of updates that are all there."""
+    running = RunningMean(start, {update.client: update.records for update in updates})
+    for update in updates:
+        running.add(update)
+    return running.mean()
 
 
 def check(start: Mapping[str, np.ndarray], update: Update) -> None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsgt.engine.aggregate import turns
 from fedsgt.engine.pool import Failure, Inline, Pool, Processes
-from fedsgt.engine.server import Server, client_seed
+from fedsgt.engine.server import Round, Server, client_seed
 from fedsgt.engine.task import Notify, Result, RoundFailed, Task, Tensors, Update
 from fedsgt.engine.worker import Setup
 from fedsgt.errors import InputError
@@ -25,16 +25,6 @@ Share: TypeAlias = Callable[[float], None]
 def _untold(share: float) -> None: ...
 
 
-@dataclass
-class Open:
-    """A round under way."""
-
-    task: Task
-    start: Tensors
-    missing: int
-    updates: list[Update] = field(default_factory=list)
-
-
 class InProcess:
     """Rounds are cut into one job a client; the order of answers leaves no trace in the result."""
 
@@ -44,17 +34,17 @@ class InProcess:
         self.server = Server(stack, setup.read_module, setup.run.training.seed)
         self.pool: Pool = Processes(setup, workers) if workers else Inline(setup)
         self.capacity = workers + 1
-        self.rounds: dict[int, Open] = {}
+        self.rounds: dict[int, Round] = {}
         self.jobs = 0
 
     def submit(self, task: Task) -> None:
         """The clients with most records first, so that no worker is left alone with a long job at the end."""
         held = {client: self._records(client, slices) for client, slices in task.slices.items()}
-        clients = sorted((client for client in held if held[client]), key=lambda name: (-held[name], name))
-        if not clients:
+        records = {client: number for client, number in held.items() if number}
+        if not records:
             raise InputError(f"module {task.key[:12]}: no client has a record in its groups")
-        opened = Open(task, self.server.start(task), len(clients))
-        for client in clients:
+        opened = self.server.open(task, records)
+        for client in turns(records):
             self.jobs += 1
             self.rounds[self.jobs] = opened
             slices, seed = task.slices[client], client_seed(task, client)
@@ -68,9 +58,9 @@ class InProcess:
         if isinstance(update, Failure):
             self.cancel(opened.task.key)
             raise RoundFailed(opened.task.key, update.error())
-        opened.updates.append(update)
         self.notify(opened.task, update)
-        return self._end(opened) if len(opened.updates) == opened.missing else None
+        self._add(opened, update)
+        return None if opened.waiting else opened.result()
 
     def cancel(self, key: str) -> None:
         numbers = [number for number, opened in self.rounds.items() if opened.task.key == key]
@@ -117,11 +107,13 @@ class InProcess:
         else:
             self.pool.stop()
 
-    def _end(self, opened: Open) -> Result:
+    def _add(self, opened: Round, update: Update) -> None:
+        """All clients are ours here: an update that cannot be used is no client's fault, but an error."""
         try:
-            return self.server.end(opened.task, opened.start, opened.updates)
+            opened.add(update)
         except InputError as error:
             task = opened.task
+            self.cancel(task.key)
             named = InputError(f"module {task.key[:12]}, round {task.round}, {error}")
             raise RoundFailed(task.key, named) from None
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 import numpy as np
 
-from fedsgt.engine.aggregate import average
+from fedsgt.engine.aggregate import RunningMean
 from fedsgt.engine.seeds import seed_of
 from fedsgt.engine.task import ReadModule, Result, Task, Tensors, Update
 from fedsgt.stack.stack import Stack
@@ -28,14 +28,39 @@ class Server:
         head = parent or self.stack.initial_head(seed_of("head", self.seed))
         return self.stack.begin(seed_of("module", task.key), head)
 
-    def end(self, task: Task, start: Tensors, updates: Sequence[Update]) -> Result:
+    def open(self, task: Task, records: Mapping[str, int]) -> Round:
+        """A round on so many records of each client."""
+        return Round(task, self.start(task), records)
+
+
+class Round:
+    """One round of one module under way: updates come in, in any order, and what is left of them is a sum."""
+
+    def __init__(self, task: Task, start: Tensors, records: Mapping[str, int]) -> None:
+        self.task, self.start = task, start
+        self.waiting = set(records)
+        self.running = RunningMean(start, records)
+        self.reports: dict[str, tuple[int, float, float]] = {}
+
+    def add(self, update: Update) -> None:
+        self.running.add(update)
+        self.reports[update.client] = update.records, update.loss, update.seconds
+        self.waiting.discard(update.client)
+
+    def leave_out(self, client: str) -> None:
+        """It is not waited for any more; the others' mean is as if it had never been asked."""
+        if client in self.waiting:
+            self.running.leave_out(client)
+            self.waiting.discard(client)
+
+    def result(self) -> Result:
         """The round's average, with who took part."""
-        mean = average(start, updates)
-        ordered = sorted(updates, key=lambda update: update.client)
-        participants = {update.client: update.records for update in ordered}
-        loss = float(np.average([u.loss for u in ordered], weights=[u.records for u in ordered]))
-        seconds = sum(update.seconds for update in ordered)
-        return Result(task.key, task.round, mean, participants, loss, seconds)
+        mean, reports = self.running.mean(), [self.reports[name] for name in sorted(self.reports)]
+        records = [report[0] for report in reports]
+        loss = float(np.average([report[1] for report in reports], weights=records))
+        seconds = sum(report[2] for report in reports)
+        participants = dict(zip(sorted(self.reports), records, strict=True))
+        return Result(self.task.key, self.task.round, mean, participants, loss, seconds)
 
 
 def client_seed(task: Task, client: str) -> int:

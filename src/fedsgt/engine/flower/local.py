@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from flwr.serverapp import Grid
 
 from fedsgt.engine.flower.client_app import make_client_app
-from fedsgt.engine.flower.engine import Fleet, FlowerEngine, Trouble
+from fedsgt.engine.flower.engine import Fleet, FlowerEngine, Place, Trouble
 from fedsgt.engine.flower.local_grid import LocalGrid
 from fedsgt.engine.flower.node import Node, SharedStore
 from fedsgt.engine.pool import Inline, Pool, Processes
@@ -17,9 +17,9 @@ from fedsgt.engine.task import Notify
 from fedsgt.engine.worker import Setup
 
 
-def nodes_of(grid: Grid, clients: Mapping[str, object]) -> dict[str, int]:
+def nodes_of(grid: Grid, clients: Mapping[str, object]) -> dict[str, Place]:
     """Which node plays which client; one is as good as another."""
-    return dict(zip(sorted(clients), sorted(grid.get_node_ids()), strict=True))
+    return dict(zip(sorted(clients), map(Place, sorted(grid.get_node_ids())), strict=True))
 
 
 @contextmanager

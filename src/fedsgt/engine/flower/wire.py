@@ -6,7 +6,7 @@ Texts are JSON in one record, tensors are array records; nothing in a message is
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -56,8 +56,10 @@ class Answer:
     lacks: tuple[str, ...] = ()
 
 
-def encode_order(order: Order) -> RecordDict:
+def encode_order(order: Order, encoded: Callable[[Tensors], ArrayRecord] | None = None) -> RecordDict:
+    """`encoded` may remember what it has encoded: the same tensors go to many clients."""
     jobs = [
+        # The seed as text: it is larger than some readers of JSON take for a number.
         {
             "key": job.key,
             "parents": job.parents,
@@ -75,7 +77,8 @@ def encode_order(order: Order) -> RecordDict:
         "about": dict(order.about),
     }
     arrays = {f"state/{job.key}": job.state for job in order.jobs}
-    return _record(said, arrays | {f"module/{key}": held for key, held in order.modules.items()})
+    arrays |= {f"module/{key}": held for key, held in order.modules.items()}
+    return _record(said, arrays, encoded or as_record)
 
 
 def decode_order(content: RecordDict) -> Order:
@@ -106,7 +109,8 @@ def encode_answer(answer: Answer) -> RecordDict:
         for key, update in answer.updates.items()
     }
     said = {"updates": updates, "problems": dict(answer.problems), "lacks": answer.lacks}
-    return _record(said, {f"state/{key}": update.state for key, update in answer.updates.items()})
+    states = {f"state/{key}": update.state for key, update in answer.updates.items()}
+    return _record(said, states, as_record)
 
 
 def decode_answer(content: RecordDict, client: str, most_bytes: int) -> Answer:
@@ -146,7 +150,7 @@ def size_of(content: RecordDict) -> int:
 
 def say(said: Mapping[str, Any]) -> RecordDict:
     """A message of text alone."""
-    return _record(said, {})
+    return _record(said, {}, as_record)
 
 
 def text_of(content: RecordDict) -> dict[str, Any]:
@@ -161,10 +165,16 @@ def tensors_of(content: RecordDict, name: str) -> Tensors:
     return {key: np.asarray(array.numpy()) for key, array in record.items()}
 
 
-def _record(said: Mapping[str, Any], arrays: Mapping[str, Tensors]) -> RecordDict:
+def as_record(tensors: Tensors) -> ArrayRecord:
+    return ArrayRecord({key: Array(np.ascontiguousarray(held)) for key, held in tensors.items()})
+
+
+def _record(
+    said: Mapping[str, Any], arrays: Mapping[str, Tensors], encoded: Callable[[Tensors], ArrayRecord]
+) -> RecordDict:
     content = RecordDict({TEXT: ConfigRecord({"json": json.dumps(said)})})
     for name, tensors in arrays.items():
-        content[name] = ArrayRecord({key: Array(np.ascontiguousarray(held)) for key, held in tensors.items()})
+        content[name] = encoded(tensors)
     return content
 
 

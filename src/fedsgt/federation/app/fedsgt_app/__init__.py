@@ -1,0 +1,1 @@
+"""What Flower loads; all of it is in the installed package."""

@@ -1,0 +1,5 @@
+"""The clients' part of the Flower app."""
+
+from fedsgt.federation.client_app import app
+
+__all__ = ["app"]

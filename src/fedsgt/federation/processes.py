@@ -1,0 +1,160 @@
+"""Child processes that end when their parent does, however that ends, and what they last said."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from types import FrameType
+
+from fedsgt.errors import InputError
+
+PR_SET_PDEATHSIG = 1
+STOP_SECONDS = 8.0  # Flower's processes force themselves to end after five
+QUIET = {
+    "FLWR_TELEMETRY_ENABLED": "0",
+    "FLWR_DISABLE_UPDATE_CHECK": "1",
+    "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "PYTHONUNBUFFERED": "1",
+}
+FIRST_PAUSE, LONGEST_PAUSE, LASTING = 0.5, 15.0, 60.0  # seconds
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+
+
+class Child:
+    """A process of ours with its log; the log of the time before is kept once, beside it."""
+
+    def __init__(self, arguments: Sequence[str], log: Path, environment: Mapping[str, str]) -> None:
+        self.log = log
+        if log.exists():
+            log.replace(log.with_name(f"{log.name}.1"))
+        launcher = [sys.executable, "-m", "fedsgt.federation.processes", str(os.getpid())]
+        with log.open("wb") as output:
+            # A session of its own: Ctrl-C is for this process to deal with, which then ends its children.
+            self.process = subprocess.Popen(
+                [*launcher, *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env=environment,
+                start_new_session=True,
+            )
+
+    @property
+    def ended(self) -> bool:
+        return self.process.poll() is not None
+
+    def last_words(self) -> str:
+        """How it ended, for a message of one line: the signal that ended it, or what it said last."""
+        code = self.process.poll()
+        if code is not None and code < 0:
+            return signal.Signals(-code).name
+        text = _COLOURS.sub("", self.log.read_text(encoding="utf-8", errors="replace"))
+        lines = [line.strip() for line in text.splitlines()]
+        told = [line for line in lines if line and not line.startswith("For more information")]
+        return told[-1] if told else f"exit code {code}"
+
+    def stop(self, patience: float = STOP_SECONDS) -> None:
+        """Ask first: a SuperNode signs off, so that it may come back at once."""
+        if not self.ended:
+            self.process.terminate()
+        try:
+            self.process.wait(patience)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+class Kept:
+    """A child that is started again whenever it ends, after a pause that grows while it does not last."""
+
+    def __init__(self, start: Callable[[], Child], ended: Callable[[Child], None]) -> None:
+        self.start, self.ended = start, ended
+        self.child: Child | None = None
+        self.pause, self.due, self.born = FIRST_PAUSE, 0.0, 0.0
+
+    def tend(self) -> bool:
+        """To be called again and again; whether it was started now."""
+        now = time.monotonic()
+        if self.child is not None and self.child.ended and not self.due:
+            self.pause = FIRST_PAUSE if now - self.born > LASTING else min(2 * self.pause, LONGEST_PAUSE)
+            self.due = now + self.pause
+            self.ended(self.child)
+        wanted = self.child is None or (self.child.ended and now >= self.due)
+        if wanted:
+            self.child, self.born, self.due = self.start(), now, 0.0
+        return wanted
+
+    def stop(self) -> None:
+        """End it, if it runs; tended again, it starts afresh."""
+        if self.child is not None:
+            self.child.stop()
+        self.child = None
+
+
+@contextmanager
+def only_one(folder: Path, party: str) -> Iterator[None]:
+    """Refuse a second server, or client, on the same folder."""
+    from fedsgt.build.locks import Busy, only_holder  # not for the launcher below, which is to be quick
+
+    with ExitStack() as held:
+        try:
+            held.enter_context(only_holder(folder / f"{party}.lock", folder))
+        except Busy:
+            raise InputError(f"{folder}: a {party} is running on this folder already; end it first") from None
+        yield
+
+
+def flower_command(name: str) -> str:
+    """Where this Python's copy of a command of Flower lies, whatever PATH says."""
+    found = Path(sys.executable).with_name(name)
+    if importlib.util.find_spec("flwr") is None or not found.exists():
+        raise InputError("this command needs Flower: pip install 'fedsgt[flower]'")
+    return str(found)
+
+
+def flower_environment(home: Path) -> dict[str, str]:
+    """For Flower's processes: nothing of the user's own Flower, no news, no downloads."""
+    own = str(Path(sys.executable).parent)  # they start one another by name
+    path = os.pathsep.join([own, os.environ.get("PATH", os.defpath)])
+    return {**os.environ, **QUIET, "FLWR_HOME": str(home), "PATH": path}
+
+
+@contextmanager
+def stop_signals() -> Iterator[threading.Event]:
+    """SIGTERM and Ctrl-C set the event instead of ending this process: its children are to be ended first."""
+    stop = threading.Event()
+
+    def note(number: int, frame: FrameType | None) -> None:
+        stop.set()
+
+    before = {number: signal.signal(number, note) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _become(parent: int, arguments: list[str]) -> None:
+    """Turn this process into the command, asked to stop by the system as soon as the parent is gone."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # a shell's background jobs ignore it; Flower relies on it
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+        if os.getppid() != parent:
+            sys.exit("the parent process is gone")
+    os.execv(arguments[0], arguments)
+
+
+if __name__ == "__main__":
+    _become(int(sys.argv[1]), sys.argv[2:])

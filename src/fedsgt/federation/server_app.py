@@ -1,0 +1,74 @@
+"""The server's Flower app: the ordinary build, with the clients behind Flower's grid."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from flwr.app import Context
+from flwr.serverapp import Grid, ServerApp
+
+from fedsgt.build.display import Lines, Relay
+from fedsgt.config import load
+from fedsgt.errors import InputError
+from fedsgt.stack import profile
+
+if TYPE_CHECKING:
+    from fedsgt.build.site import Site
+
+app = ServerApp()
+
+
+@app.main()
+def main(grid: Grid, context: Context) -> None:
+    """Train the run of a configuration, or train modules of a folder again to verify them.
+
+    What happens is told in the file `progress`, or printed if there is none.
+    """
+    os.environ.update(profile.environment())  # before torch is imported
+    given = {name: str(value) for name, value in context.run_config.items()}
+    display = Relay(Path(given["progress"])) if given.get("progress") else Lines()
+    try:
+        if given["task"] == "rebuild":
+            _rebuild(grid, given, display)
+        else:
+            _train(grid, given, display)
+    except InputError as error:
+        display.say("error", message=str(error))
+        raise
+    display.say("done")
+
+
+def _train(grid: Grid, given: dict[str, str], display: Relay | Lines) -> None:
+    from fedsgt.build.train import train
+    from fedsgt.unlearning.unlearn import recover
+
+    if not given["config"]:
+        raise InputError("config: not given; name the run's TOML file with --run-config 'config=\"...\"'")
+    file = Path(given["config"])
+    run = load(file)
+    output = Path(given["output"] or Path("runs") / file.stem)
+    train(run, output, display, recover, _site(grid, run.data.partition, given, display))
+
+
+def _rebuild(grid: Grid, given: dict[str, str], display: Relay | Lines) -> None:
+    from fedsgt.build.run import open_run
+    from fedsgt.unlearning.rebuild import rebuild
+
+    folder = open_run(Path(given["output"]))
+    site = _site(grid, folder.config.data.partition, given, display)
+    rebuild(folder, int(given["seed"]), lambda line: display.say("rebuild", **line), site)
+
+
+def _site(grid: Grid, partition: str, given: dict[str, str], display: Relay | Lines) -> Site:
+    if partition != "remote":
+        from fedsgt.federation.simulated import SimulatedClients
+
+        return SimulatedClients(grid)
+    from fedsgt.federation.keys import known_keys
+    from fedsgt.federation.remote import RemoteClients
+    from fedsgt.federation.settings import load_server
+
+    keys = known_keys(load_server(given["server"]).clients)
+    return RemoteClients(grid, keys, lambda line: display.say("note", text=line))

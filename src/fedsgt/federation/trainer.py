@@ -1,0 +1,150 @@
+"""What a client's machine does for a run: register its slices, train on them, and keep nothing of others.
+
+The server's word is taken for what to train, never for on what: the slices must be as they were registered.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fedsgt.build.prepare import make_recipe, slice_data
+from fedsgt.config import Run
+from fedsgt.config.model import Engine
+from fedsgt.data import Client, Table
+from fedsgt.data.parquet import training_file
+from fedsgt.engine.flower.node import Node
+from fedsgt.engine.flower.wire import Answer, Order
+from fedsgt.engine.pool import Inline, Pool, Processes
+from fedsgt.engine.worker import Setup
+from fedsgt.errors import Tellable
+from fedsgt.federation.own_data import WITHDRAWN, Enrolment, OwnData
+from fedsgt.federation.settings import ClientSettings
+from fedsgt.federation.shelf import FolderShelf
+from fedsgt.stack.backbone import load_backbone
+from fedsgt.stack.inputs import make_inputs
+from fedsgt.stack.stack import Stack
+
+MODULES = "state/modules"
+IDLE_SECONDS = 900.0
+SECTIONS = {"model", "peft", "training", "privacy"}
+
+
+@dataclass(frozen=True)
+class Session:
+    """The client's part in one run, as long as neither its data nor the run's settings change."""
+
+    signature: str
+    run: Run
+    client: Client
+    table: Table
+    pool: Pool
+    node: Node
+
+
+class Trainer:
+    """One run at a time; what it holds in memory goes when the run ends, or when nothing comes for long."""
+
+    def __init__(self, settings: ClientSettings) -> None:
+        self.settings, self.own = settings, OwnData(settings)
+        self.shelf = FolderShelf(settings.folder / MODULES)
+        self.turn = threading.RLock()
+        self.session: Session | None = None
+        self.idle = threading.Timer(IDLE_SECONDS, self.rest)
+
+    def register(self, about: Mapping[str, Any]) -> dict[str, Any]:
+        """What the server gets to know: fingerprints and counts, and what this machine would train with."""
+        with self.turn:
+            session = self._session(about)
+            backbone = load_backbone(session.run.model.backbone, session.run.model.task, about["labels"])
+            inputs = make_inputs(session.run.model, backbone)
+            for name, content in zip(session.table.ids, session.table.contents, strict=True):
+                inputs.item(name, content)
+            recipe = make_recipe(session.run, about["labels"], inputs, Stack(backbone, session.run.peft))
+            return {
+                "fingerprints": session.client.fingerprints(),
+                "records": session.client.slice_sizes(),
+                "backbone": recipe.backbone,
+                "profile": dict(recipe.profile),
+            }
+
+    def train(self, order: Order) -> Answer:
+        with self.turn:
+            if order.client != order.about["client"]:
+                raise Tellable(f"an order for client {order.client!r} came here")
+            session = self._session(order.about)
+            marks = session.client.fingerprints()
+            for index in {index for job in order.jobs for index in job.slices}:
+                if index >= len(marks) or marks[index] != order.about["expect"].get(str(index)):
+                    raise Tellable(
+                        f"the records of its slice {index} are not those that it registered; "
+                        "if they changed on purpose, train into a new run"
+                    )
+            return session.node.train(order)
+
+    def end(self) -> None:
+        """The run is over: the backbone is what it was, and nothing of others' stays."""
+        with self.turn:
+            try:
+                if self.session is not None:
+                    self.session.node.check()
+            finally:
+                self.rest()
+
+    def rest(self) -> None:
+        """Drop all that is held for a run."""
+        with self.turn:
+            if self.session is not None:
+                self.session.pool.stop()
+                self.session = None
+            self.shelf.keep(())
+
+    def _session(self, about: Mapping[str, Any]) -> Session:
+        """The one that is open, if everything is as it was when it was opened."""
+        self.idle.cancel()
+        self.idle = threading.Timer(IDLE_SECONDS, self.rest)
+        self.idle.daemon = True
+        self.idle.start()
+        signature = json.dumps([{**about, "expect": None}, self._stamps()], sort_keys=True)
+        if self.session is None or self.session.signature != signature:
+            if self.session is not None:
+                self.session.pool.stop()
+                self.session = None
+            self.session = self._opened(about, signature)
+        return self.session
+
+    def _opened(self, about: Mapping[str, Any], signature: str) -> Session:
+        name, run_id = self.settings.name, about["run"] or None
+        if about["client"] != name:
+            raise Tellable(f"the server takes this client for {about['client']!r}; its name is {name!r}")
+        if run_id is not None:
+            self.own.enrol(Enrolment(run=run_id, name=name, slices=about["slices"], labels=about["labels"]))
+        table = self.own.table(about["labels"], run_id)
+        whole = Client(name, table.records(), about["slices"], self.own.slicing_seed, self.own.salt)
+        client = whole.retained(about["erased"]["slices"], about["erased"]["records"])
+        run = self._settings(about["settings"])
+        held = {name: slice_data(client, table)}
+        setup = Setup(run, about["labels"], held, None, self.shelf.get, self.own.cache, {name: client.salt})
+        pool: Pool = Processes(setup, run.engine.workers) if run.engine.workers else Inline(setup)
+        return Session(signature, run, client, table, pool, Node(pool, self.shelf))
+
+    def _settings(self, given: Mapping[str, Any]) -> Run:
+        """The run's, as far as they shape a module, with this machine's place of the backbone."""
+        strange = given.keys() - SECTIONS
+        if strange:
+            raise Tellable(f"the server sent settings that no client takes: {', '.join(sorted(strange))}")
+        run = Run.model_validate({**given}).model_copy(
+            update={"engine": Engine(workers=self.settings.workers)}
+        )
+        own = self.settings.model.backbone
+        model = run.model if own is None else run.model.model_copy(update={"backbone": own})
+        return run.model_copy(update={"model": model})
+
+    def _stamps(self) -> list[list[int]]:
+        """Change whenever the client's records do."""
+        paths = (self.settings.folder / WITHDRAWN, training_file(self.settings.data.source))
+        found = [path.stat() for path in paths if path is not None and path.exists()]
+        return [[entry.st_ino, entry.st_mtime_ns, entry.st_size] for entry in found]
