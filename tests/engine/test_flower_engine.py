@@ -170,9 +170,14 @@ def leaves(times: int) -> Spoil:
 
 def test_a_client_that_is_away_is_waited_for(image: World, tmp_path: Path) -> None:
     display = Quiet()
-    folder = train(image.config(), tmp_path / "run", display, site=Nodes(spoil=leaves(3)))
+    folder = train(image.config(), tmp_path / "run", display, site=Nodes(spoil=leaves(2)))
     assert [what for _, what in display.troubles if "waiting for it" in what]
     assert made(folder) == trained(tmp_path / "here", image.config())
+
+
+def test_a_client_whose_program_fails_each_time_is_not_asked_forever(image: World, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"client c1: gave no answer .*Gone: nobody there"):
+        train(image.config(), tmp_path / "run", Quiet(), site=Nodes(spoil=leaves(99)))
 
 
 def test_or_the_round_goes_on_without_it(image: World, tmp_path: Path) -> None:

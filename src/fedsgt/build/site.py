@@ -21,7 +21,7 @@ from fedsgt.engine.traffic import Traffic
 from fedsgt.errors import InputError
 
 if TYPE_CHECKING:  # Flower is needed by those who use it only
-    from fedsgt.engine.flower.engine import Fleet
+    from fedsgt.engine.flower.carrier import Fleet
 
 Trouble: TypeAlias = Callable[[str, str], None]
 """Told of a client that cannot or may not take part, and why."""
@@ -95,7 +95,7 @@ def counted_in(folder: RunFolder, traffic: Traffic) -> Iterator[None]:
 
 def fleet_of(folder: RunFolder, prepared: Prepared) -> Fleet:
     """What the Flower engine knows of a run: numbers of records, and which modules are there."""
-    from fedsgt.engine.flower.engine import Fleet
+    from fedsgt.engine.flower.carrier import Fleet
 
     sizes = {client.name: client.slice_sizes() for client in prepared.clients}
     return Fleet(

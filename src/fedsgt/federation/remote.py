@@ -21,7 +21,8 @@ from fedsgt.build.run import RunFolder
 from fedsgt.build.site import Trouble, counted_in, fleet_of
 from fedsgt.config import Run
 from fedsgt.data.registered import Registered
-from fedsgt.engine.flower.engine import FlowerEngine, Place
+from fedsgt.engine.flower.carrier import Place
+from fedsgt.engine.flower.engine import FlowerEngine
 from fedsgt.engine.flower.wire import say, text_of
 from fedsgt.engine.server import Server
 from fedsgt.engine.task import Notify

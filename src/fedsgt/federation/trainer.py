@@ -122,6 +122,7 @@ class Trainer:
             raise Tellable(f"the server takes this client for {about['client']!r}; its name is {name!r}")
         if run_id is not None:
             self.own.enrol(Enrolment(run=run_id, name=name, slices=about["slices"], labels=about["labels"]))
+        self._sweep()
         table = self.own.table(about["labels"], run_id)
         whole = Client(name, table.records(), about["slices"], self.own.slicing_seed, self.own.salt)
         client = whole.retained(about["erased"]["slices"], about["erased"]["records"])
@@ -130,6 +131,12 @@ class Trainer:
         setup = Setup(run, about["labels"], held, None, self.shelf.get, self.own.cache, {name: client.salt})
         pool: Pool = Processes(setup, run.engine.workers) if run.engine.workers else Inline(setup)
         return Session(signature, run, client, table, pool, Node(pool, self.shelf))
+
+    def _sweep(self) -> None:
+        """What stands in the place of activations that were destroyed: nobody is left who might write them."""
+        for place in list(self.own.cache.iterdir()) if self.own.cache.is_dir() else []:
+            if place.is_file():
+                place.unlink()
 
     def _settings(self, given: Mapping[str, Any]) -> Run:
         """The run's, as far as they shape a module, with this machine's place of the backbone."""

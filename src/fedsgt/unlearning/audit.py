@@ -11,6 +11,7 @@ from datetime import datetime
 from fedsgt.build.leftovers import EXPORTS, METRICS, TRACKED, exports_of, metrics_lines
 from fedsgt.build.liveness import Live
 from fedsgt.build.run import CERTIFICATES, CONFIG, DESCRIPTION, LEDGER, LOCK, STORE_LOCK, RunFolder
+from fedsgt.build.traffic import FILE as TRAFFIC
 from fedsgt.errors import InputError
 from fedsgt.store import Folder
 from fedsgt.unlearning.certificate import Certificate, read_certificate
@@ -24,6 +25,7 @@ PLAIN = {
     CONFIG: "the configuration",
     DESCRIPTION: "salted fingerprints and numbers of records",
     LOCK: "nothing",
+    TRAFFIC: "numbers of messages and of bytes",
     STORE_LOCK: "nothing",
     SIGNING_KEY: "nothing",
     PUBLIC_KEY: "nothing",

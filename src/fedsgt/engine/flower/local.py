@@ -7,8 +7,9 @@ from contextlib import contextmanager
 
 from flwr.serverapp import Grid
 
+from fedsgt.engine.flower.carrier import Fleet, Place, Trouble
 from fedsgt.engine.flower.client_app import make_client_app
-from fedsgt.engine.flower.engine import Fleet, FlowerEngine, Place, Trouble
+from fedsgt.engine.flower.engine import FlowerEngine
 from fedsgt.engine.flower.local_grid import LocalGrid
 from fedsgt.engine.flower.node import Node, SharedStore
 from fedsgt.engine.pool import Inline, Pool, Processes
