@@ -10,7 +10,7 @@ from flwr.app import Context, Error, Message
 
 from fedsgt.build.prepare import Prepared
 from fedsgt.build.run import RunFolder
-from fedsgt.build.site import Here, Trouble, counted_in, fleet_of
+from fedsgt.build.site import Here, Teller, counted_in, fleet_of
 from fedsgt.engine.flower.client_app import Trainer, make_client_app
 from fedsgt.engine.flower.engine import FlowerEngine
 from fedsgt.engine.flower.local import nodes_of
@@ -73,7 +73,7 @@ class Nodes(Here):
 
     @contextmanager
     def engine(
-        self, folder: RunFolder, prepared: Prepared, notify: Notify, trouble: Trouble
+        self, folder: RunFolder, prepared: Prepared, notify: Notify, teller: Teller
     ) -> Iterator[FlowerEngine]:
         setup = prepared.setup(folder.modules, None)
         shelf = self.shelf(prepared) if self.shelf else SharedStore()
@@ -86,7 +86,7 @@ class Nodes(Here):
         server = Server(prepared.stack, folder.modules.get, prepared.run.training.seed)
         fleet = fleet_of(folder, prepared)
         engine = FlowerEngine(
-            grid, lambda: nodes, server, fleet, prepared.run.engine, notify, trouble, pause=0.01
+            grid, lambda: nodes, server, fleet, prepared.run.engine, notify, teller.trouble, pause=0.01
         )
         self.last = engine
         with engine, counted_in(folder, engine.traffic):

@@ -196,6 +196,8 @@ class Quiet:
     def module_done(self, groups: tuple[int, ...], loss: float) -> None:
         self.modules.append(groups)
 
+    def note(self, text: str) -> None: ...
+
     def trouble(self, client: str, what: str) -> None:
         self.troubles.append((client, what))
 

@@ -14,7 +14,10 @@ from tiny_world import Quiet, World
 
 from fedsgt.build.evaluate import evaluate
 from fedsgt.build.run import RunFolder, open_run
+from fedsgt.build.traffic import add_traffic
 from fedsgt.build.train import train
+from fedsgt.cli.runs import show
+from fedsgt.engine.traffic import Line, Traffic
 from fedsgt.errors import InputError
 from fedsgt.plans import rotations
 from fedsgt.unlearning.report import Report, write_report
@@ -308,3 +311,50 @@ def test_a_failing_measurement_is_not_repeated_for_ever(folder: RunFolder) -> No
 
     with pytest.raises(InputError, match="0000"):
         write_report(folder, evaluate=fail)
+
+
+# --- communication
+
+
+def carried(*clients: str) -> Traffic:
+    """Three rounds in which each client had three messages for seven updates."""
+    return Traffic(3, {name: Line(3, 7, 2_500_000, 1_250_000) for name in clients})
+
+
+def test_without_flower_there_is_no_word_of_communication(
+    folder: RunFolder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "Communication" not in Page(write_report(folder)).words
+    show(folder.path)
+    assert "traffic" not in capsys.readouterr().out
+
+
+def test_rounds_and_bytes_stand_beside_the_papers_formula(
+    folder: RunFolder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    add_traffic(folder, carried("client-0", "client-1"))
+    add_traffic(folder, Traffic(1, {"client-1": Line(1, 2, 0, 0)}))
+    page = Page(write_report(folder))
+    assert "4 rounds in all, where one module at a time takes 9 for one whole training" in page.said
+    assert "3.5 messages on average, which asked it for 8.0 updates of modules" in page.said
+    # N = L = B = 3, S = 2: both slices in one of the groups of two with chance 1/5, else in two groups.
+    assert "expects 7.60 ." in page.said  # 3 * 4 * (1/5 * 1/2 + 4/5 * 2/3)
+    assert "client-0 3 7 2.50 1.25 client-1 4 9 2.50 1.25 mean 3.5 8.0 2.50 1.25" in page.said
+    show(folder.path)
+    told = " ".join(capsys.readouterr().out.split())
+    assert "4 rounds; a client on average got 3.5 messages for 8.0 updates (7.60 by the" in told
+    show(folder.path, as_json=True)
+    traffic = json.loads(capsys.readouterr().out)["traffic"]
+    assert traffic["clients"]["client-1"] == {"messages": 4, "modules": 9, "down": 2500000, "up": 1250000}
+    assert (traffic["rounds"], round(traffic["paper_rounds"], 2)) == (4, 7.6)
+
+
+def test_many_clients_and_odd_names_and_plans_do_no_harm(tmp_path: Path) -> None:
+    folder = paper_run(tmp_path / "run", describe([(0, 1, 2), (0, 2)], [5] * 3))
+    fill(folder)
+    add_traffic(folder, carried("<i>&", *(f"client-{number}" for number in range(59))))
+    page = Page(write_report(folder))
+    assert "does not cover this plan" in page.said
+    assert "10 more clients are not listed." in page.said
+    assert "<i>& 3 7 2.50 1.25 client-0 3 7" in page.said
+    assert "i" not in page.tags

@@ -43,6 +43,9 @@ class Display(Protocol):
     def trouble(self, client: str, what: str) -> None:
         """A client cannot or may not take part."""
 
+    def note(self, text: str) -> None:
+        """Why nothing else is to be seen for a while."""
+
 
 class Counts:
     """What there is to do and what is done of it: sequences, phases (modules), rounds, records."""
@@ -88,6 +91,9 @@ class Lines:
 
     def trained(self, records: int) -> None:
         self.records += records
+
+    def note(self, text: str) -> None:
+        self._say(f"  {text}")
 
     def trouble(self, client: str, what: str) -> None:
         self._say(f"  client {client}: {what}")
@@ -138,6 +144,9 @@ class Relay:
     def trouble(self, client: str, what: str) -> None:
         self.say("trouble", client=client, what=what)
 
+    def note(self, text: str) -> None:
+        self.say("note", text=text)
+
     def say(self, event: str, **told: Any) -> None:
         with self.path.open("a", encoding="utf-8") as file:
             file.write(json.dumps({"event": event, **told}) + "\n")
@@ -159,6 +168,8 @@ def replay(line: Mapping[str, Any], display: Display) -> None:
             display.module_done(**told)
         case "trouble":
             display.trouble(**told)
+        case "note":
+            display.note(**told)
 
 
 def counted(number: int, thing: str) -> str:

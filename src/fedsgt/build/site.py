@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol
 
 from fedsgt.build.description import Description
 from fedsgt.build.holders import Holdings, load_holdings
@@ -23,8 +23,14 @@ from fedsgt.errors import InputError
 if TYPE_CHECKING:  # Flower is needed by those who use it only
     from fedsgt.engine.flower.carrier import Fleet
 
-Trouble: TypeAlias = Callable[[str, str], None]
-"""Told of a client that cannot or may not take part, and why."""
+
+class Teller(Protocol):
+    """Whoever wants to know how the clients fare."""
+
+    def trouble(self, client: str, what: str) -> None:
+        """A client cannot or may not take part."""
+
+    def note(self, text: str) -> None: ...
 
 
 class Site(Protocol):
@@ -35,7 +41,7 @@ class Site(Protocol):
     ) -> Holdings: ...
 
     def engine(
-        self, folder: RunFolder, prepared: Prepared, notify: Notify, trouble: Trouble
+        self, folder: RunFolder, prepared: Prepared, notify: Notify, teller: Teller
     ) -> AbstractContextManager[Engine]: ...
 
 
@@ -54,34 +60,40 @@ class Here:
 
     @contextmanager
     def engine(
-        self, folder: RunFolder, prepared: Prepared, notify: Notify, trouble: Trouble
+        self, folder: RunFolder, prepared: Prepared, notify: Notify, teller: Teller
     ) -> Iterator[Engine]:
         setup, name = prepared.setup(folder.modules, folder.cache), prepared.run.engine.name
         if name == "in-process":
             with InProcess(setup, prepared.stack, notify) as engine:
                 yield engine
             return
-        check_flower()
         from fedsgt.engine.flower.local import open_local, open_simulated
 
         server = Server(prepared.stack, folder.modules.get, prepared.run.training.seed)
-        make = open_local if name == "flower" else open_simulated
-        fleet = fleet_of(folder, prepared)
-        with make(setup, server, fleet, notify, trouble) as flower, counted_in(folder, flower.traffic):
+        make, fleet = open_local, fleet_of(folder, prepared)
+        if name == "flower-sim":
+            make = open_simulated
+            teller.note(f"starting Ray, for {len(setup.slices)} nodes; this takes some seconds")
+        with make(setup, server, fleet, notify, teller.trouble) as flower, counted_in(folder, flower.traffic):
             yield flower
 
 
 HERE = Here()
 
 
-def _nothing(*_: object) -> None: ...
+class Unheard:
+    """For builds without a display."""
+
+    def trouble(self, client: str, what: str) -> None: ...
+
+    def note(self, text: str) -> None: ...
 
 
 def open_engine(
-    folder: RunFolder, prepared: Prepared, notify: Notify = _nothing, site: Site = HERE
+    folder: RunFolder, prepared: Prepared, notify: Notify = lambda task, update: None, site: Site = HERE
 ) -> AbstractContextManager[Engine]:
     """What trains the run at this site, for a build that nobody watches."""
-    return site.engine(folder, prepared, notify, _nothing)
+    return site.engine(folder, prepared, notify, Unheard())
 
 
 @contextmanager
@@ -107,4 +119,4 @@ def fleet_of(folder: RunFolder, prepared: Prepared) -> Fleet:
 
 def check_flower() -> None:
     if find_spec("flwr") is None:
-        raise InputError("engine.name: Flower is not installed; pip install 'fedsgt[flower]'")
+        raise InputError("this needs Flower: pip install 'fedsgt[flower]'")

@@ -13,7 +13,7 @@ from fedsgt.build.display import Display, Work
 from fedsgt.build.liveness import BUILT, Live
 from fedsgt.build.prepare import Prepared, prepare_held
 from fedsgt.build.run import RunFolder, anchored, check_config, create_run, read_description
-from fedsgt.build.site import HERE, Site
+from fedsgt.build.site import HERE, Site, check_flower
 from fedsgt.build.targets import Target
 from fedsgt.config import Run
 from fedsgt.engine.task import Result, Task, Update
@@ -89,6 +89,8 @@ def finished(folder: RunFolder, finish: Finish | None) -> Live:
 def _check_elsewhere(config: Run) -> None:
     """What lies outside the run's folder is there, before that is made."""
     check_trackers(config.engine.trackers)
+    if config.engine.name != "in-process":
+        check_flower()
     url = config.store.url
     if url is not None:
         if url.startswith("memory:") and config.engine.workers:
@@ -154,7 +156,7 @@ def open_build(
     gate = RunGate(folder)
     recorder = Recorder(trackers, {target.key: target for target in missing}, display, gate)
     try:
-        with site.engine(folder, prepared, recorder.updated, recorder.trouble) as engine:
+        with site.engine(folder, prepared, recorder.updated, recorder) as engine:
             yield Build(prepared.recipe, modules, engine, training.rounds, training.seed, recorder, gate)
     except BackboneChanged:
         for key in recorder.done:
@@ -197,6 +199,9 @@ class Recorder:
                 name = f"{_name(target)}/{update.client}"
                 self._log("update", name, task.round, numbers, module=task.key, client=update.client)
         self.display.trained(update.records)
+
+    def note(self, text: str) -> None:
+        self.display.note(text)
 
     def trouble(self, client: str, what: str) -> None:
         for tracker in self.trackers:

@@ -133,8 +133,23 @@ def _details(folder: RunFolder) -> dict[str, Any]:
         "looks_at_data": description.looks_at_data,
         "sequence_orders": description.sequences,
         "records": {client.name: sum(client.records) for client in description.clients},
+        "traffic": _traffic(folder),
         "config": folder.config.model_dump(mode="json"),
     }
+
+
+def _traffic(folder: RunFolder) -> dict[str, Any] | None:
+    """What Flower has carried so far, and the paper's rounds of a client in one whole training."""
+    from dataclasses import asdict
+
+    from fedsgt.build.traffic import paper_rounds, read_traffic
+
+    found = read_traffic(folder)
+    if found is None:
+        return None
+    mean = {what: found.mean(what) for what in ("messages", "modules", "down", "up")}
+    expected = paper_rounds(folder.description, folder.config.training.rounds)
+    return {**asdict(found), "mean": mean, "paper_rounds": expected}
 
 
 def _page(folder: RunFolder, modules: list[dict[str, Any]]) -> str:
@@ -156,6 +171,7 @@ def _page(folder: RunFolder, modules: list[dict[str, Any]]) -> str:
     score = _accuracy(folder)
     if score is not None:
         lines.append(f"accuracy   {score:.1%} (AllSeq, see fedsgt evaluate)")
+    lines += _traffic_lines(_traffic(folder))
     lines += ["", "sequences, group by group (· is not live)"]
     for index, order in enumerate(description.sequences):
         cells = [
@@ -167,3 +183,15 @@ def _page(folder: RunFolder, modules: list[dict[str, Any]]) -> str:
         size = sum(path.stat().st_size for path in (folder.path / "modules").rglob("*") if path.is_file())
         lines += ["", f"on disk    {show_bytes(size)} of modules"]
     return "\n".join(lines)
+
+
+def _traffic_lines(traffic: dict[str, Any] | None) -> list[str]:
+    if traffic is None:
+        return []
+    mean, expected = traffic["mean"], traffic["paper_rounds"]
+    formula = "" if expected is None else f" ({expected:.2f} by the paper's formula)"
+    return [
+        f"traffic    {traffic['rounds']} rounds; a client on average got {mean['messages']:.1f} messages "
+        f"for {mean['modules']:.1f} updates{formula},",
+        f"           {show_bytes(mean['down'])} down and {show_bytes(mean['up'])} up",
+    ]

@@ -94,7 +94,7 @@ def train_remote(run: Run, path: Path, display: Display) -> RunFolder:
     check_flower()
     from fedsgt.federation.conduct import train_remotely
 
-    return train_remotely(run, path, display, lambda line: typer.echo(f"fedsgt: {line}", err=True))
+    return train_remotely(run, path, display)
 
 
 @contextmanager

@@ -49,6 +49,9 @@ class Bars:
     def trained(self, records: int) -> None:
         self.progress.advance(self.bars["records"], records)
 
+    def note(self, text: str) -> None:
+        self.progress.console.print(text, markup=False, highlight=False)
+
     def trouble(self, client: str, what: str) -> None:
         self.progress.console.print(f"client {client}: {what}", markup=False, highlight=False)
 

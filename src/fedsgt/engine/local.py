@@ -36,12 +36,12 @@ def local_update(
     settings: Training,
     seed: int,
     client: str,
-    privacy: tuple[Privacy, int] | None = None,
+    privacy: tuple[Privacy, bytes] | None = None,
 ) -> Update:
     """Train one module from `state` on these examples; the stack already holds the frozen modules below.
 
     A function of its arguments alone: the order of records comes from the seed, and gradients exist for the
-    open module and its head only. `privacy` comes with the seed of its noise.
+    open module and its head only. `privacy` comes with the client's secret.
     """
     started = time.perf_counter()
     opened = stack.open(state)

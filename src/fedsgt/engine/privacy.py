@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import math
 from collections.abc import Collection
 from dataclasses import replace
@@ -12,19 +14,21 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 from fedsgt.config.model import Privacy
+from fedsgt.data.encoding import frames
 from fedsgt.engine.task import Tensors, Update
 
 
 def privatised(
-    start: Tensors, update: Update, trained: Collection[str], settings: Privacy, seed: int
+    start: Tensors, update: Update, trained: Collection[str], settings: Privacy, secret: bytes
 ) -> Update:
     """The Gaussian mechanism on what the client has changed; without its loss, which would tell as well.
 
-    The noise comes from a seed of the client's secret: verification finds the same bytes with the client's
-    help, and nobody without the secret can take the noise off.
+    The noise comes from the client's secret and from all that it is put on: the same update gets the same
+    noise again, which verification needs, and no two others share any, from which it could be worked out.
     """
     assert settings.epsilon is not None
-    rng, names = np.random.default_rng(seed), sorted(trained)
+    names = sorted(trained)
+    rng = np.random.default_rng(_seed(start, update.state, settings, secret))
     change = {name: update.state[name].astype(np.float64) - start[name] for name in names}
     length = math.sqrt(sum(float(np.square(part).sum()) for part in change.values()))
     scale = min(1.0, settings.clip / length) if length else 1.0
@@ -34,6 +38,14 @@ def privatised(
         noise = rng.normal(0.0, deviation, change[name].shape)
         state[name] = (start[name] + scale * change[name] + noise).astype(np.float32)
     return replace(update, state=state, loss=0.0)
+
+
+def _seed(start: Tensors, state: Tensors, settings: Privacy, secret: bytes) -> int:
+    code = hmac.new(secret, frames("fedsgt.noise.1", settings.model_dump_json()), hashlib.sha256)
+    for tensors in (start, state):
+        for name in sorted(tensors):
+            code.update(frames(name, str(tensors[name].shape)) + tensors[name].tobytes())
+    return int.from_bytes(code.digest())
 
 
 @cache

@@ -17,7 +17,6 @@ from fedsgt.config import Run
 from fedsgt.config.model import Privacy
 from fedsgt.engine.cache import ActivationCache
 from fedsgt.engine.local import Examples, local_update
-from fedsgt.engine.seeds import seed_of
 from fedsgt.engine.task import ReadModule, Tensors, Update
 from fedsgt.stack import profile
 from fedsgt.stack.backbone import load_backbone
@@ -86,14 +85,12 @@ class Worker:
         self._load(parents)
         examples = self._examples([self.setup.slices[client][index] for index in slices])
         return local_update(
-            self.stack, state, examples, self.setup.run.training, seed, client, self._privacy(client, seed)
+            self.stack, state, examples, self.setup.run.training, seed, client, self._privacy(client)
         )
 
-    def _privacy(self, client: str, seed: int) -> tuple[Privacy, int] | None:
+    def _privacy(self, client: str) -> tuple[Privacy, bytes] | None:
         privacy = self.setup.run.privacy
-        if privacy.epsilon is None:
-            return None
-        return privacy, seed_of("noise", self.setup.secrets[client].hex(), str(seed))
+        return None if privacy.epsilon is None else (privacy, self.setup.secrets[client])
 
     @torch.no_grad()
     def predict(self, chains: Sequence[tuple[str, ...]], part: SliceData) -> NDArray[np.float32]:

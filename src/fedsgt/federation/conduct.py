@@ -24,7 +24,7 @@ ASK_SECONDS = 5.0  # between two questions whether it still runs
 Line: TypeAlias = dict[str, Any]
 
 
-def train_remotely(run: Run, path: Path, display: Display, note: Callable[[str], None]) -> RunFolder:
+def train_remotely(run: Run, path: Path, display: Display) -> RunFolder:
     """As `fedsgt.build.train.train`, by the app at the run's server, where the clients are connected."""
     settings = server_of(run)
     with _folder() as place:
@@ -32,10 +32,7 @@ def train_remotely(run: Run, path: Path, display: Display, note: Callable[[str],
         config.write_text(to_toml(anchored(run)), encoding="utf-8")
         given = {"task": "train", "config": str(config), "output": str(path.absolute())}
         for line in conducted(settings, place, given):
-            if line["event"] == "note":
-                note(line["text"])
-            else:
-                replay(line, display)
+            replay(line, display)
     return open_run(path)
 
 

@@ -119,7 +119,7 @@ def flower_command(name: str) -> str:
     """Where this Python's copy of a command of Flower lies, whatever PATH says."""
     found = Path(sys.executable).with_name(name)
     if importlib.util.find_spec("flwr") is None or not found.exists():
-        raise InputError("this command needs Flower: pip install 'fedsgt[flower]'")
+        raise InputError("this needs Flower: pip install 'fedsgt[flower]'")
     return str(found)
 
 

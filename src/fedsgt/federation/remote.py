@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,13 +14,14 @@ from cryptography.hazmat.primitives import serialization
 from flwr.app import Message
 from flwr.serverapp import Grid
 
-from fedsgt.build.description import Description
+from fedsgt.build.description import ClientEntry, Description
 from fedsgt.build.holders import Holdings
 from fedsgt.build.liveness import Erased
 from fedsgt.build.prepare import Prepared
 from fedsgt.build.run import RunFolder
-from fedsgt.build.site import Trouble, counted_in, fleet_of
+from fedsgt.build.site import Teller, counted_in, fleet_of
 from fedsgt.config import Run
+from fedsgt.data.encoding import frames
 from fedsgt.data.registered import Registered
 from fedsgt.engine.flower.carrier import Place
 from fedsgt.engine.flower.engine import FlowerEngine
@@ -68,13 +70,15 @@ class RemoteClients:
         if known is not None:
             self._check_keys(known)
         slices = dict(zip(names, run.slices_per_client(), strict=True))
-        abouts = {name: self._about(run, known, name, slices[name]) for name in names}
-        clients = self._registered(run, known, abouts)
+        gone = {client.name: self._gone(known, client) for client in (known.clients if known else ())}
+        left = {name: client for name, client in gone.items() if client is not None}
+        abouts = {name: self._about(run, known, name, slices[name]) for name in names if name not in left}
+        clients = self._registered(run, known, abouts) | left
         return Holdings((), {}, run.data.labels, None, tuple(clients[name] for name in names))
 
     @contextmanager
     def engine(
-        self, folder: RunFolder, prepared: Prepared, notify: Notify, trouble: Trouble
+        self, folder: RunFolder, prepared: Prepared, notify: Notify, teller: Teller
     ) -> Iterator[FlowerEngine]:
         run, known = prepared.run, folder.description
         marks = {client.name: client.fingerprints() for client in prepared.clients}
@@ -87,7 +91,7 @@ class RemoteClients:
         server = Server(prepared.stack, folder.modules.get, run.training.seed)
         with (
             FlowerEngine(
-                self.grid, self.nodes, server, fleet, run.engine, notify, trouble, self.pause
+                self.grid, self.nodes, server, fleet, run.engine, notify, teller.trouble, self.pause
             ) as engine,
             counted_in(folder, engine.traffic),
         ):
@@ -139,6 +143,19 @@ class RemoteClients:
                     found[name] = self._read(name, abouts[name]["slices"], reply)
             time.sleep(self.pause if len(found) < len(abouts) else 0)
         return found
+
+    def _gone(self, known: Description | None, entry: ClientEntry) -> Registered | None:
+        """A client that has deleted all it had is asked nothing any more: it may be gone for good."""
+        erased = self.erased.get(entry.name, Erased()).slices
+        if known is None or entry.node is None or not erased.issuperset(range(len(entry.slices))):
+            return None
+        # Marks of nothing, that stay the same however often they are asked for.
+        marks = tuple(
+            hashlib.sha256(frames("fedsgt.gone.1", known.id, entry.name, index)).hexdigest()
+            for index in range(len(entry.slices))
+        )
+        sizes = (0,) * len(marks)
+        return Registered(entry.name, marks, sizes, entry.node, known.backbone, known.profile)
 
     def _as_known(self, known: Description | None, name: str) -> Registered:
         """Of a client that does not answer: what it registered before, if it has deleted nothing since."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
 from fedsgt.build.display import Lines, Relay
+from fedsgt.build.locks import Busy
 from fedsgt.config import load
 from fedsgt.errors import InputError
 from fedsgt.stack import profile
@@ -17,6 +19,7 @@ from fedsgt.stack import profile
 if TYPE_CHECKING:
     from fedsgt.build.site import Site
 
+BUSY_SECONDS = 30.0
 app = ServerApp()
 
 
@@ -49,7 +52,18 @@ def _train(grid: Grid, given: dict[str, str], display: Relay | Lines) -> None:
     file = Path(given["config"])
     run = load(file)
     output = Path(given["output"] or Path("runs") / file.stem)
-    train(run, output, display, recover, _site(grid, run.data.partition, given, display))
+    site = _site(grid, run.data.partition, given, display)
+    until = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            train(run, output, display, recover, site)
+            return
+        except Busy:
+            # The app of a SuperLink that was killed lives on for some seconds.
+            if time.monotonic() > until:
+                raise
+            display.note("another training of this run is still there; waiting for its end")
+            time.sleep(BUSY_SECONDS / 10)
 
 
 def _rebuild(grid: Grid, given: dict[str, str], display: Relay | Lines) -> None:
@@ -71,4 +85,4 @@ def _site(grid: Grid, partition: str, given: dict[str, str], display: Relay | Li
     from fedsgt.federation.settings import load_server
 
     keys = known_keys(load_server(given["server"]).clients)
-    return RemoteClients(grid, keys, lambda line: display.say("note", text=line))
+    return RemoteClients(grid, keys, display.note)

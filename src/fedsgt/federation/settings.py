@@ -101,10 +101,7 @@ class ServerSettings(PartySettings):
     """The server: its SuperLink, where nodes connect, and its desk, where clients file deletions."""
 
     host: Text = Field("127.0.0.1", description="address to listen on; 0.0.0.0 is all that the machine has")
-    port: Port = Field(
-        9092,
-        description="port of the SuperLink; who reaches it can start runs, so let only the clients through",
-    )
+    port: Port = Field(9092, description="port of the SuperLink, which the clients connect to")
     desk_port: Port = Field(9093, description="port of the desk")
     runs: File = Field(Path("runs"), description="folder whose runs the desk serves")
     ca: File = Field(Path("ca.crt"), description="certificate of the authority")
@@ -146,6 +143,17 @@ class ClientModel(Section):
     )
 
 
+class ClientPrivacy(Section):
+    """What the client insists on: it takes part in no run that protects its records less."""
+
+    epsilon: Annotated[float, Field(gt=0)] | None = Field(
+        None,
+        description="most privacy loss of one update; any, or no privacy at all, by default",
+        examples=["8.0"],
+    )
+    delta: Annotated[float, Field(gt=0, lt=1)] = Field(1e-5, description="largest chance of more than that")
+
+
 class ClientSettings(PartySettings):
     """One client: who it is, whom it connects to, and where its data are."""
 
@@ -163,6 +171,7 @@ class ClientSettings(PartySettings):
     )
     data: ClientData
     model: ClientModel = Field(default_factory=ClientModel)
+    privacy: ClientPrivacy = Field(default_factory=ClientPrivacy)
 
 
 def load_server(path: Path | str) -> ServerSettings:

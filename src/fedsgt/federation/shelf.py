@@ -13,6 +13,7 @@ from fedsgt.store import Folder, tensor_hash
 from fedsgt.store.codec import pack, read_note, unpack
 from fedsgt.store.names import check_key
 
+MODULES = "state/modules"  # in a client's folder
 ENDING = ".safetensors"
 
 

@@ -9,7 +9,7 @@ from flwr.serverapp import Grid
 
 from fedsgt.build.prepare import Prepared
 from fedsgt.build.run import RunFolder
-from fedsgt.build.site import Here, Trouble, counted_in, fleet_of
+from fedsgt.build.site import Here, Teller, counted_in, fleet_of
 from fedsgt.engine.flower.engine import FlowerEngine
 from fedsgt.engine.flower.local import nodes_of
 from fedsgt.engine.flower.simulation import share_setup
@@ -26,7 +26,7 @@ class SimulatedClients(Here):
 
     @contextmanager
     def engine(
-        self, folder: RunFolder, prepared: Prepared, notify: Notify, trouble: Trouble
+        self, folder: RunFolder, prepared: Prepared, notify: Notify, teller: Teller
     ) -> Iterator[FlowerEngine]:
         setup = prepared.setup(folder.modules, folder.cache)
         there, wanted = len(list(self.grid.get_node_ids())), len(setup.slices)
@@ -39,8 +39,11 @@ class SimulatedClients(Here):
         nodes = nodes_of(self.grid, setup.slices)
         server = Server(prepared.stack, folder.modules.get, prepared.run.training.seed)
         fleet = fleet_of(folder, prepared)
-        with FlowerEngine(
-            self.grid, lambda: nodes, server, fleet, prepared.run.engine, notify, trouble
-        ) as engine, counted_in(folder, engine.traffic):
+        with (
+            FlowerEngine(
+                self.grid, lambda: nodes, server, fleet, prepared.run.engine, notify, teller.trouble
+            ) as engine,
+            counted_in(folder, engine.traffic),
+        ):
             yield engine
         del holder

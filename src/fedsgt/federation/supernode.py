@@ -17,6 +17,7 @@ from fedsgt.federation.processes import (
     stop_signals,
 )
 from fedsgt.federation.settings import ClientSettings
+from fedsgt.federation.shelf import MODULES, FolderShelf
 
 TICK_SECONDS = 0.3
 LOCAL = "127.0.0.1"
@@ -110,6 +111,7 @@ class SuperNode:
 
 def supervise_node(settings: ClientSettings, config: Path, say: Callable[[str], None]) -> None:
     """Keep the client of this settings' file connected until SIGTERM or Ctrl-C; then end its processes."""
+    FolderShelf(settings.folder / MODULES).keep(())  # what it was sent before it was cut off
     with stop_signals() as stop, tempfile.TemporaryDirectory(prefix="fedsgt-") as private:
         node = SuperNode(settings, config, Path(private), say)
         try:

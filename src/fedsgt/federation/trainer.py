@@ -13,7 +13,7 @@ from typing import Any
 
 from fedsgt.build.prepare import make_recipe, slice_data
 from fedsgt.config import Run
-from fedsgt.config.model import Engine
+from fedsgt.config.model import Engine, Privacy
 from fedsgt.data import Client, Table
 from fedsgt.data.parquet import training_file
 from fedsgt.engine.flower.node import Node
@@ -23,12 +23,11 @@ from fedsgt.engine.worker import Setup
 from fedsgt.errors import Tellable
 from fedsgt.federation.own_data import WITHDRAWN, Enrolment, OwnData
 from fedsgt.federation.settings import ClientSettings
-from fedsgt.federation.shelf import FolderShelf
+from fedsgt.federation.shelf import MODULES, FolderShelf
 from fedsgt.stack.backbone import load_backbone
 from fedsgt.stack.inputs import make_inputs
 from fedsgt.stack.stack import Stack
 
-MODULES = "state/modules"
 IDLE_SECONDS = 900.0
 SECTIONS = {"model", "peft", "training", "privacy"}
 
@@ -133,7 +132,7 @@ class Trainer:
         return Session(signature, run, client, table, pool, Node(pool, self.shelf))
 
     def _sweep(self) -> None:
-        """What stands in the place of activations that were destroyed: nobody is left who might write them."""
+        """What stands in the place of destroyed activations: nobody is left who might write them."""
         for place in list(self.own.cache.iterdir()) if self.own.cache.is_dir() else []:
             if place.is_file():
                 place.unlink()
@@ -143,12 +142,21 @@ class Trainer:
         strange = given.keys() - SECTIONS
         if strange:
             raise Tellable(f"the server sent settings that no client takes: {', '.join(sorted(strange))}")
-        run = Run.model_validate({**given}).model_copy(
-            update={"engine": Engine(workers=self.settings.workers)}
-        )
-        own = self.settings.model.backbone
+        run, own = Run.model_validate(given), self.settings.model.backbone
+        self._check_privacy(run.privacy)
         model = run.model if own is None else run.model.model_copy(update={"backbone": own})
-        return run.model_copy(update={"model": model})
+        return run.model_copy(update={"model": model, "engine": Engine(workers=self.settings.workers)})
+
+    def _check_privacy(self, offered: Privacy) -> None:
+        """Whether the run protects the client's records as much as it insists on."""
+        wanted = self.settings.privacy
+        if wanted.epsilon is None:
+            return
+        if offered.epsilon is None or offered.epsilon > wanted.epsilon or offered.delta > wanted.delta:
+            raise Tellable(
+                f"it takes part only with privacy.epsilon of at most {wanted.epsilon:g} and privacy.delta of "
+                f"at most {wanted.delta:g}; the run has {offered.epsilon} and {offered.delta:g}"
+            )
 
     def _stamps(self) -> list[list[int]]:
         """Change whenever the client's records do."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from fedsgt.unlearning.report_html import box, number, percent, stroke, swatch, table
 from fedsgt.unlearning.report_records import certificates, configuration, proofs
 from fedsgt.unlearning.report_svg import accuracy_curves, tree, unlearning_curve
+from fedsgt.unlearning.report_traffic import communication
 
 if TYPE_CHECKING:
     from fedsgt.unlearning.outlook import Outlook
@@ -38,6 +39,7 @@ def page(report: Report, place: Path) -> str:
         _accuracy(report),
         certificates(report, place),
         proofs(report),
+        communication(report),
         configuration(report),
     )
     return (
