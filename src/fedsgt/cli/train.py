@@ -40,7 +40,7 @@ def train(
     """Train the modules that the plan wants and the run lacks; the same command goes on after any stop."""
     chosen = [] if engine is None else [f"engine.name={engine}"]
     run = load(config, [*(overrides or ()), *chosen])
-    train_run(run, output or Path("runs") / config.stem)
+    train_run(run, output or _runs(run) / config.stem)
 
 
 def init(
@@ -75,6 +75,15 @@ def train_run(run: Run, path: Path) -> None:
         typer.echo(
             f"{counted(dead, 'module')} given up: deletions came in; fedsgt retrain {path} trains them"
         )
+
+
+def _runs(run: Run) -> Path:
+    """Where runs lie if nothing is said: those of remote clients at their server, where its desk finds them."""
+    if run.data.partition != "remote":
+        return Path("runs")
+    from fedsgt.federation.settings import server_of
+
+    return server_of(run).runs
 
 
 def train_here(run: Run, path: Path, display: Display) -> RunFolder:

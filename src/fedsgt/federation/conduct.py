@@ -15,7 +15,7 @@ from fedsgt.build.display import Display, replay
 from fedsgt.build.run import RunFolder, anchored, open_run
 from fedsgt.config import Run, to_toml
 from fedsgt.errors import InputError
-from fedsgt.federation.settings import ServerSettings, load_server
+from fedsgt.federation.settings import ServerSettings, server_of
 from fedsgt.federation.submit import Submitted, submit
 from fedsgt.unlearning.verify import Progress, Refused, refused_in
 
@@ -27,6 +27,11 @@ Line: TypeAlias = dict[str, Any]
 def train_remotely(run: Run, path: Path, display: Display) -> RunFolder:
     """As `fedsgt.build.train.train`, by the app at the run's server, where the clients are connected."""
     settings = server_of(run)
+    if path.absolute().parent.resolve() != settings.runs.resolve():
+        raise InputError(
+            f"{path}: the desk, where clients file deletions, finds runs in {settings.runs} only; "
+            f"give -o {settings.runs / path.name}"
+        )
     with _folder() as place:
         config = place / "run.toml"
         config.write_text(to_toml(anchored(run)), encoding="utf-8")
@@ -51,14 +56,6 @@ def rebuild_remotely(run: Run) -> Callable[[Path, int, Callable[[], None], Progr
         return refused_in(said)
 
     return rebuild
-
-
-def server_of(run: Run) -> ServerSettings:
-    if run.engine.server is None:
-        raise InputError(
-            "engine.server: not given; with data.partition remote it is the folder of fedsgt server"
-        )
-    return load_server(Path(run.engine.server))
 
 
 def conducted(settings: ServerSettings, place: Path, given: Mapping[str, str | int]) -> Iterator[Line]:

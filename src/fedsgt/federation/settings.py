@@ -23,6 +23,7 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails
 
+from fedsgt.config import Run
 from fedsgt.config.model import Section, Text
 from fedsgt.errors import InputError
 
@@ -182,6 +183,14 @@ def load_server(path: Path | str) -> ServerSettings:
 def load_client(path: Path | str) -> ClientSettings:
     """A client's settings, from the file or the folder that it lies in."""
     return _load(ClientSettings, Path(path), CLIENT_FILE)
+
+
+def server_of(run: Run) -> ServerSettings:
+    if run.engine.server is None:
+        raise InputError(
+            "engine.server: not given; with data.partition remote it is the folder of fedsgt server"
+        )
+    return load_server(Path(run.engine.server))
 
 
 def starter(kind: type[PartySettings], given: Mapping[str, Any], path: Path) -> bytes:
