@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Protocol
 
 from fedsgt.build.description import Description
@@ -115,8 +114,3 @@ def fleet_of(folder: RunFolder, prepared: Prepared) -> Fleet:
         hash_of=lambda key: folder.modules.manifest(key).sha256,
         present=folder.present,
     )
-
-
-def check_flower() -> None:
-    if find_spec("flwr") is None:
-        raise InputError("this needs Flower: pip install 'fedsgt[flower]'")

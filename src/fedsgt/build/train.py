@@ -13,9 +13,10 @@ from fedsgt.build.display import Display, Work
 from fedsgt.build.liveness import BUILT, Live
 from fedsgt.build.prepare import Prepared, prepare_held
 from fedsgt.build.run import RunFolder, anchored, check_config, create_run, read_description
-from fedsgt.build.site import HERE, Site, check_flower
+from fedsgt.build.site import HERE, Site
 from fedsgt.build.targets import Target
 from fedsgt.config import Run
+from fedsgt.data.extras import check_flower
 from fedsgt.engine.task import Result, Task, Update
 from fedsgt.engine.trackers import Tracker, check_trackers, open_trackers
 from fedsgt.errors import BackboneChanged, InputError

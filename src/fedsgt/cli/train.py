@@ -78,7 +78,7 @@ def train_run(run: Run, path: Path) -> None:
 
 
 def _runs(run: Run) -> Path:
-    """Where runs lie if nothing is said: those of remote clients at their server, where its desk finds them."""
+    """Where runs lie if nothing is said; those of remote clients where their server's desk finds them."""
     if run.data.partition != "remote":
         return Path("runs")
     from fedsgt.federation.settings import server_of
@@ -96,7 +96,7 @@ def train_here(run: Run, path: Path, display: Display) -> RunFolder:
 
 def train_remote(run: Run, path: Path, display: Display) -> RunFolder:
     """The clients hold their records themselves: the server that they are connected to does it."""
-    from fedsgt.build.site import check_flower
+    from fedsgt.data.extras import check_flower
 
     if run.engine.name != "flower":
         raise InputError("data.partition is remote: the clients are reached with --engine flower only")

@@ -40,9 +40,9 @@ def withdraw(
     as_json: AsJson = False,
 ) -> None:
     """Delete a client's own data, from all runs that it has taken part in, and from its own source."""
-    from fedsgt.federation.processes import flower_command
+    from fedsgt.data.extras import check_flower
 
-    flower_command("flower-supernode")
+    check_flower()
     from fedsgt.federation.own_data import OwnData
     from fedsgt.federation.settings import load_client
     from fedsgt.federation.withdraw import locate

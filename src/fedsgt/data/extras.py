@@ -1,6 +1,7 @@
-"""Packages that only some data sources need: imported where used, so that the command starts fast."""
+"""Packages that only some need: imported where used, so that the command starts fast."""
 
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 from fedsgt.errors import InputError
@@ -16,6 +17,12 @@ def require(name: str) -> Any:
             f"this data source needs the package {package}, which cannot be imported ({one_line(error)}); "
             "install it with pip install 'fedsgt[train]'"
         ) from error
+
+
+def check_flower() -> None:
+    """Said before anything is begun."""
+    if find_spec("flwr") is None:
+        raise InputError("this needs Flower: pip install 'fedsgt[flower]'")
 
 
 def one_line(error: Exception) -> str:

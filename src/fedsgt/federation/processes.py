@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import importlib.util
 import os
 import re
 import signal
@@ -16,6 +15,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import FrameType
 
+from fedsgt.data.extras import check_flower
 from fedsgt.errors import InputError
 
 PR_SET_PDEATHSIG = 1
@@ -117,10 +117,8 @@ def only_one(folder: Path, party: str) -> Iterator[None]:
 
 def flower_command(name: str) -> str:
     """Where this Python's copy of a command of Flower lies, whatever PATH says."""
-    found = Path(sys.executable).with_name(name)
-    if importlib.util.find_spec("flwr") is None or not found.exists():
-        raise InputError("this needs Flower: pip install 'fedsgt[flower]'")
-    return str(found)
+    check_flower()
+    return str(Path(sys.executable).with_name(name))
 
 
 def flower_environment(home: Path) -> dict[str, str]:
