@@ -1,6 +1,6 @@
 """Flower's engines at scale: a thousand simulated clients with five slices each, on a tiny model.
 
-Prints the time of each round, the memory of all processes together, and what the same training takes in-process.
+Prints the time of each round, the memory of all processes together, and that of in-process training.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import tempfile
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +21,12 @@ import pyarrow.parquet as pq
 from transformers import ViTConfig, ViTForImageClassification
 
 LABELS = 10
-TINY = {"hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 32, "num_hidden_layers": 2}
+TINY: dict[str, Any] = {
+    "hidden_size": 16,
+    "num_attention_heads": 2,
+    "intermediate_size": 32,
+    "num_hidden_layers": 2,
+}
 
 
 def make_source(folder: Path, records: int) -> Path:
@@ -80,7 +86,7 @@ def _proportional(process: int) -> int:
     return int(line.split()[1]) * 1024
 
 
-def measure(engine: str, config: Path, output: Path) -> tuple[float, float, list[float]]:
+def measure(engine: str, config: Path, output: Path) -> tuple[float, int, list[float]]:
     """Seconds in all, peak bytes, and the seconds between the ends of rounds."""
     command = [sys.executable, "-m", "fedsgt", "train", str(config), "--engine", engine, "-o", str(output)]
     started = time.monotonic()
@@ -120,8 +126,8 @@ def main() -> None:
             base = base or seconds
             shown = ", ".join(f"{spent:.1f}" for spent in rounds)
             print(
-                f"{engine:<11} {seconds:7.1f} s ({seconds / base:.2f} x), peak memory {most / 2**20:,.0f} MiB, "
-                f"seconds by depth: {shown}",
+                f"{engine:<11} {seconds:7.1f} s ({seconds / base:.2f} x), "
+                f"peak memory {most / 2**20:,.0f} MiB, seconds by depth: {shown}",
                 flush=True,
             )
         _compare(folder, given.engines)

@@ -18,6 +18,9 @@ from fedsgt.engine.task import Notify
 from fedsgt.errors import InputError
 
 
+AT_ONCE = 64  # messages under way; Flower decides on how many processes
+
+
 class SimulatedClients(Here):
     """Over the grid of a simulation that Flower has started."""
 
@@ -41,7 +44,14 @@ class SimulatedClients(Here):
         fleet = fleet_of(folder, prepared)
         with (
             FlowerEngine(
-                self.grid, lambda: nodes, server, fleet, prepared.run.engine, notify, teller.trouble
+                self.grid,
+                lambda: nodes,
+                server,
+                fleet,
+                prepared.run.engine,
+                notify,
+                teller.trouble,
+                at_once=AT_ONCE,
             ) as engine,
             counted_in(folder, engine.traffic),
         ):

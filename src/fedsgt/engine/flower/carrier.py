@@ -90,7 +90,9 @@ Arrival: TypeAlias = tuple[Flight, RecordDict]
 class Carrier:
     """`nodes` tells where each client that is connected at the moment is reached.
 
-    With the setting `wait`, who is away is asked again once it is back; otherwise it is told as lost.
+    With the setting `wait`, who is away is asked again once it is back; otherwise it is told as lost. Nodes
+    that are played by a few processes of this machine are asked so many `at_once`: a simulation that has to
+    look through many messages is slow, and the last words of so many reach every process.
     """
 
     def __init__(
@@ -101,9 +103,10 @@ class Carrier:
         fleet: Fleet,
         settings: Settings,
         trouble: Trouble,
+        at_once: int | None = None,
     ) -> None:
         self.grid, self.nodes, self.server, self.fleet, self.settings = grid, nodes, server, fleet, settings
-        self.trouble, self.traffic = trouble, Traffic()
+        self.trouble, self.traffic, self.at_once = trouble, Traffic(), at_once
         self.outbox: deque[tuple[str, list[Open]]] = deque()
         self.flights: dict[str, Flight] = {}
         self.away: dict[str, list[Open]] = {}
@@ -169,7 +172,7 @@ class Carrier:
     def last_words(self, pause: float) -> Iterator[tuple[str, Message | None]]:
         """Tell every node that was sent anything that this is the end; its answer, or none."""
         nodes = self.nodes()
-        asked = [client for client in self.sent if client in nodes]
+        asked = [client for client in self.sent if client in nodes][: self.at_once]
         messages = [
             Message(say(self.fleet.about(client)), nodes[client].node, "query.end") for client in asked
         ]
@@ -181,15 +184,21 @@ class Carrier:
                 yield names.pop(reply.metadata.reply_to_message_id), reply
             if not replies:
                 time.sleep(pause)
-        for client in (*names.values(), *(client for client in self.sent if client not in nodes)):
+        away = [client for client in self.sent if client not in nodes]
+        for client in (*names.values(), *away):
             yield client, None
 
     def _send_some(self) -> None:
         """No more at once than memory has room for, be there ever so many clients."""
         nodes: Mapping[str, Place] | None = None
-        while self.outbox and sum(flight.size for flight in self.flights.values()) < MOST_IN_FLIGHT:
+        while self.outbox and self._has_room():
             nodes = self.nodes() if nodes is None else nodes
             self._send(*self.outbox.popleft(), nodes)
+
+    def _has_room(self) -> bool:
+        if self.at_once is not None and len(self.flights) >= self.at_once:
+            return False
+        return sum(flight.size for flight in self.flights.values()) < MOST_IN_FLIGHT
 
     def _send(self, client: str, rounds: list[Open], nodes: Mapping[str, Place]) -> None:
         rounds = [opened for opened in rounds if not opened.over and self._stands(opened)]

@@ -37,10 +37,11 @@ class FlowerEngine:
         notify: Notify = lambda task, update: None,
         trouble: Trouble = lambda client, what: None,
         pause: float = 0.1,
+        at_once: int | None = None,
     ) -> None:
         self.server, self.fleet, self.settings = server, fleet, settings
         self.notify, self.trouble, self.pause = notify, trouble, pause
-        self.carrier = Carrier(grid, nodes, server, fleet, settings, trouble)
+        self.carrier = Carrier(grid, nodes, server, fleet, settings, trouble, at_once)
         self.traffic = self.carrier.traffic
         self.capacity = ALL_AT_ONCE
         self.gathered: list[Open] = []

@@ -17,6 +17,8 @@ from fedsgt.engine.server import Server
 from fedsgt.engine.task import Notify
 from fedsgt.engine.worker import Setup
 
+EACH = 16  # messages under way for each process of a simulation
+
 
 def nodes_of(grid: Grid, clients: Mapping[str, object]) -> dict[str, Place]:
     """Which node plays which client; one is as good as another."""
@@ -47,7 +49,18 @@ def open_simulated(
     """Messages go to nodes on Ray: so many processes as the engine has workers."""
     from fedsgt.engine.flower.simulation import simulated
 
-    with simulated(setup, len(setup.slices), max(1, setup.run.engine.workers)) as grid:
+    processes = max(1, setup.run.engine.workers)
+    with simulated(setup, len(setup.slices), processes) as grid:
         nodes = nodes_of(grid, setup.slices)
-        with FlowerEngine(grid, lambda: nodes, server, fleet, setup.run.engine, notify, trouble) as engine:
+        with FlowerEngine(
+            grid,
+            lambda: nodes,
+            server,
+            fleet,
+            setup.run.engine,
+            notify,
+            trouble,
+            pause=0.05,
+            at_once=EACH * processes,
+        ) as engine:
             yield engine
