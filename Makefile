@@ -4,10 +4,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := src tests benchmarks scripts
 
-.PHONY: help demo test test-all lint types format bench bench-core bench-train bench-unlearn docs clean
+# Of one module one process, in the order of the folders: the longest modules are not the last.
+PYTEST := $(BIN)/python -m pytest -n 2 --dist loadscope --no-loadscope-reorder
+
+.PHONY: help demo test test-faults test-all lint types format bench bench-core bench-train bench-unlearn bench-flower docs clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(VENV)/core: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit("fedsgt needs Python 3.11 or newer; set PYTHON=/path/to/python") if sys.version_info < (3, 11) else None'
@@ -23,10 +26,13 @@ demo: $(VENV)/core ## install into its own venv, train the embedded default and 
 	$(BIN)/fedsgt demo
 
 test: $(VENV)/dev lint types ## lint, types and the default tests (under 10 minutes on 2 cores)
-	$(BIN)/python -m pytest -m 'not slow' -n 2 --dist loadscope
+	$(PYTEST) -m 'not slow'
+
+test-faults: $(VENV)/dev ## a federation whose clients and server are killed, late or hostile, on real processes
+	$(BIN)/python -m pytest -m slow tests/federation
 
 test-all: $(VENV)/dev lint types ## the default tests and the slow ones
-	$(BIN)/python -m pytest -n 2 --dist loadscope
+	$(PYTEST)
 
 lint: $(VENV)/dev ## check style
 	$(BIN)/ruff check $(SOURCES)
@@ -39,7 +45,7 @@ format: $(VENV)/dev ## put the code into the project's format
 	$(BIN)/ruff check --fix $(SOURCES)
 	$(BIN)/ruff format $(SOURCES)
 
-bench: bench-core bench-train bench-unlearn ## all benchmarks
+bench: bench-core bench-train bench-unlearn bench-flower ## all benchmarks
 
 bench-core: $(VENV)/core ## how grouping, plan search and scoring grow with size
 	$(BIN)/python benchmarks/core.py
@@ -49,6 +55,9 @@ bench-train: $(VENV)/core ## training against the plain transformers and peft lo
 
 bench-unlearn: $(VENV)/core ## latency of durable deletions, and of retraining in their place
 	$(BIN)/python benchmarks/unlearn.py
+
+bench-flower: $(VENV)/dev ## a simulation of many clients with Flower: memory, and time for a round
+	$(BIN)/python benchmarks/flower.py
 
 docs: $(VENV)/dev ## check that the documents' commands run and name what exists
 	$(BIN)/python -m pytest tests/docs

@@ -163,7 +163,7 @@ def test_a_request_during_training_cancels_what_depends_on_it_and_nothing_else(
     recover(folder)
     assert hashes(folder).keys() == clean
     assert problems(folder) == []
-    again = train(config, tmp_path / "run", Quiet())
+    again = train(images.config("training.rounds=2"), tmp_path / "run", Quiet())
     fresh = trained(tmp_path / "fresh", images.without([row]).config("training.rounds=2"))
     assert hashes(again) == {groups: sha256 for groups, (_, sha256) in fresh.items()}
 

@@ -69,7 +69,7 @@ CASES: list[tuple[Verification, int, str]] = [
 def test_exit_code_and_text(
     run: Path, monkeypatch: pytest.MonkeyPatch, result: Verification, code: int, text: str
 ) -> None:
-    monkeypatch.setattr(verify_module, "verify", lambda *arguments: result)
+    monkeypatch.setattr(verify_module, "verify", lambda *arguments, **named: result)
     done = called(run)
     assert done.exit_code == code
     assert text in done.stdout

@@ -10,6 +10,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from fedsgt.words import counted
+
 
 @dataclass(frozen=True)
 class Work:
@@ -170,10 +172,6 @@ def replay(line: Mapping[str, Any], display: Display) -> None:
             display.trouble(**told)
         case "note":
             display.note(**told)
-
-
-def counted(number: int, thing: str) -> str:
-    return f"{number} {thing}{'' if number == 1 else 's'}"
 
 
 def _names(groups: tuple[int, ...]) -> str:

@@ -7,8 +7,8 @@ from dataclasses import asdict
 
 import typer
 
-from fedsgt.build.display import counted
 from fedsgt.cli.options import AsJson, RunPath
+from fedsgt.words import counted
 
 
 def audit(run: RunPath, as_json: AsJson = False) -> None:

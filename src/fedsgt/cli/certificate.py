@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fedsgt.build.display import counted
 from fedsgt.cli.options import AsJson
 from fedsgt.errors import InputError
+from fedsgt.words import counted
 
 if TYPE_CHECKING:  # other commands start without the cryptography
     from fedsgt.unlearning.certificate import Certificate, DeletedPart, LedgerEntry

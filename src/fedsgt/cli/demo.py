@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,7 +11,7 @@ import typer
 from fedsgt.cli.evaluate import evaluate_run
 from fedsgt.cli.options import Overrides
 from fedsgt.cli.report import report
-from fedsgt.cli.train import STARTER, train_run
+from fedsgt.cli.train import STARTER, ready_to_train, train_run
 from fedsgt.cli.unlearn import forget
 from fedsgt.cli.verify import verify
 from fedsgt.config import load
@@ -23,13 +24,41 @@ RECORDS = 3  # deleted first
 
 
 def demo(
-    output: Annotated[Path, typer.Option("-o", "--output", metavar="RUN", help="Folder of the run.")] = Path(
-        "runs/demo"
-    ),
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="RUN",
+            help="Folder of the run, runs/demo without it; of the whole federation, if --federated.",
+        ),
+    ] = None,
     overrides: Overrides = None,
+    federated: Annotated[
+        bool,
+        typer.Option("--federated", help="A server and three clients as processes here, over TLS with keys."),
+    ] = False,
 ) -> None:
     """Train the embedded default, delete records, a slice and a client, predict after each, and verify."""
-    train_run(load(STARTER, overrides or ()), output)
+    if federated:
+        _play(output or Path("federation"), overrides or ())
+    else:
+        _demonstrate(output or Path("runs/demo"), overrides or ())
+
+
+def _play(folder: Path, overrides: Sequence[str]) -> None:
+    """A federation whose parties are processes on this machine."""
+    from fedsgt.data.extras import check_flower
+
+    check_flower()
+    ready_to_train()
+    from fedsgt.federation.example import Example
+
+    Example(folder, typer.echo).play(overrides)
+
+
+def _demonstrate(output: Path, overrides: Sequence[str]) -> None:
+    train_run(load(STARTER, overrides), output)
     typer.echo()
     evaluate_run(output)
     from fedsgt.build.run import open_run

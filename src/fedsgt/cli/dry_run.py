@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from fedsgt.build.display import counted
 from fedsgt.cli.progress import progress
+from fedsgt.words import counted
 
 if TYPE_CHECKING:
     from fedsgt.build.run import RunFolder

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fedsgt.build.display import counted
 from fedsgt.cli.options import AsJson, RunPath
 from fedsgt.cli.plot_evaluation import check_plot
 from fedsgt.cli.progress import progress
 from fedsgt.cli.train import ready_to_train
+from fedsgt.words import counted
 
 if TYPE_CHECKING:
     from fedsgt.unlearning.forgetting import Attack, Case, Forgetting

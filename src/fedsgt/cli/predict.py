@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fedsgt.build.display import counted
 from fedsgt.cli.options import RunPath
 from fedsgt.cli.train import ready_to_train
 from fedsgt.errors import InputError
+from fedsgt.words import counted
 
 if TYPE_CHECKING:
     from fedsgt.build.run import RunFolder

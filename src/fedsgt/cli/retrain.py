@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fedsgt.build.display import counted
 from fedsgt.cli.options import RunPath
 from fedsgt.cli.train import ready_to_train, stoppable, train_run
+from fedsgt.words import counted
 
 if TYPE_CHECKING:
     from fedsgt.build.run import RunFolder

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fedsgt.build.display import counted
 from fedsgt.cli.train import set_profile
 from fedsgt.errors import InputError
+from fedsgt.words import counted
 
 if TYPE_CHECKING:
     from fedsgt.federation.processes import Child

@@ -10,11 +10,11 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from fedsgt.build.display import counted
 from fedsgt.plans import Estimate
 from fedsgt.plans.plan import Path as Prefix
 from fedsgt.unlearning.forest import Row, rows
 from fedsgt.unlearning.outlook import Outlook, State
+from fedsgt.words import counted
 
 ASSUMED = "a request hits one group, by the records left in it; one for a whole client hits more at once"
 SEQUENCES, REQUESTS, AHEAD, FRAGILE = 20, 8, 10, 5

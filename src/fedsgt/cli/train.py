@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import fedsgt
-from fedsgt.build.display import counted
 from fedsgt.cli.options import Overrides
 from fedsgt.config import Run, load
 from fedsgt.errors import InputError
+from fedsgt.words import counted
 
 if TYPE_CHECKING:
     from fedsgt.build.display import Display

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fedsgt.build.display import counted
 from fedsgt.cli.options import AsJson, RunPath
 from fedsgt.cli.progress import progress
 from fedsgt.cli.train import ready_to_train
+from fedsgt.words import counted
 
 if TYPE_CHECKING:
     from fedsgt.build.run import RunFolder

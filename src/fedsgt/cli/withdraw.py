@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fedsgt.build.display import counted
 from fedsgt.cli.options import AsJson
 from fedsgt.errors import InputError
+from fedsgt.words import counted
 
 if TYPE_CHECKING:
     from fedsgt.federation.settings import ClientSettings

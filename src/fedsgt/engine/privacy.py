@@ -10,8 +10,6 @@ from dataclasses import replace
 from functools import cache
 
 import numpy as np
-from scipy.optimize import brentq
-from scipy.stats import norm
 
 from fedsgt.config.model import Privacy
 from fedsgt.data.encoding import frames
@@ -51,6 +49,8 @@ def _seed(start: Tensors, state: Tensors, settings: Privacy, secret: bytes) -> i
 @cache
 def noise_deviation(epsilon: float, delta: float, sensitivity: float) -> float:
     """The least standard deviation that gives (epsilon, delta): the analytic Gaussian mechanism."""
+    from scipy.optimize import brentq  # slow to import, and for few
+    from scipy.stats import norm
 
     def excess(log_deviation: float) -> float:
         ratio = sensitivity / math.exp(log_deviation)

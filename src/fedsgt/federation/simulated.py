@@ -17,7 +17,6 @@ from fedsgt.engine.server import Server
 from fedsgt.engine.task import Notify
 from fedsgt.errors import InputError
 
-
 AT_ONCE = 64  # messages under way; Flower decides on how many processes
 
 

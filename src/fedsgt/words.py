@@ -1,0 +1,5 @@
+"""How numbers are said to people."""
+
+
+def counted(number: int, thing: str) -> str:
+    return f"{number} {thing}{'' if number == 1 else 's'}"
