@@ -41,6 +41,7 @@ ONLY = {
     "engine": {"config", "data", "stack"},
     "store": {"config", "data"},
 }
+FOR_ALL = ("errors", "words", "__version__")
 FREE_OF_TORCH = ORDER[: ORDER.index("stack")]
 HEAVY = {"torch", "transformers", "peft", "flwr"}
 
@@ -68,7 +69,7 @@ def test_every_package_has_its_place_in_the_order() -> None:
 
 @pytest.mark.parametrize("package", packages())
 def test_dependencies_point_one_way(package: str) -> None:
-    allowed = ONLY.get(package, set(ORDER[: ORDER.index(package)])) | {package, "errors", "words", "__version__"}
+    allowed = ONLY.get(package, set(ORDER[: ORDER.index(package)])) | {package, *FOR_ALL}
     for path, name in imported(package):
         parts = name.split(".")
         if parts[0] == "fedsgt" and len(parts) > 1:

@@ -286,13 +286,13 @@ def test_a_leak_would_be_found(
 
 def keyed_by_place(patch: pytest.MonkeyPatch) -> None:
     """What is cached of a slice is found by client and number, not by what the slice holds."""
-    inner = prepare_module._slice_data
+    inner = prepare_module.slice_data
 
     def broken(client: Any, table: Any) -> list[SliceData]:
         parts = inner(client, table)
         return [replace(part, fingerprint=f"{client.name}-{n}") for n, part in enumerate(parts)]
 
-    patch.setattr(prepare_module, "_slice_data", broken)
+    patch.setattr(prepare_module, "slice_data", broken)
 
 
 @pytest.mark.parametrize("broken", [None, keyed_by_place])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsgt.engine.aggregate import RefusedUpdate, RunningMean, average, turns
+from fedsgt.engine.aggregate import RefusedUpdate, RunningMean, turns
 from fedsgt.engine.server import Round
 from fedsgt.engine.task import Task, Tensors, Update
 from fedsgt.errors import InputError
@@ -21,6 +22,14 @@ finite = st.floats(-(2.0**126), 2.0**126, width=32)
 parts = st.lists(
     st.tuples(st.lists(finite, min_size=6, max_size=6), st.integers(1, 10**6)), min_size=1, max_size=8
 )
+
+
+def average(start: Tensors, updates: Sequence[Update]) -> Tensors:
+    """The mean of updates that are all there."""
+    running = RunningMean(start, {update.client: update.records for update in updates})
+    for update in updates:
+        running.add(update)
+    return running.mean()
 
 
 def state(values: list[float]) -> Tensors:

@@ -23,9 +23,9 @@ from fedsgt.build.train import train
 from fedsgt.data import slice_of
 from fedsgt.engine import inprocess
 from fedsgt.engine.worker import SliceData, Worker
-from fedsgt.errors import InputError
+from fedsgt.errors import BackboneChanged, InputError
 from fedsgt.plans import select
-from fedsgt.stack.backbone import BackboneChanged, load_backbone
+from fedsgt.stack.backbone import load_backbone
 from fedsgt.stack.inputs import make_inputs
 from fedsgt.stack.merge import merge
 from fedsgt.stack.stack import Stack

@@ -147,9 +147,8 @@ class Build:
             del running[progress.target.key]
 
     def _forgive(self, target: Target, error: Exception) -> None:
-        """A deletion that was seen late has destroyed what this module stands on; all else is an error."""
-        destroyed = isinstance(error, MissingModule | CorruptModule)  # or about to be, file by file
-        if not destroyed or self.gate.dead().isdisjoint(target.groups):
+        """What a deletion has hit need not succeed: what it stands on is destroyed, or its records gone."""
+        if self.gate.dead().isdisjoint(target.groups):
             raise error
 
     def _publish(self, progress: Progress, result: Result, running: dict[str, Progress]) -> str | None:

@@ -221,10 +221,12 @@ def anchored(config: Run) -> Run:
     places = {"source": data.source, "test": data.test}
     found: dict[str, Any] = {key: _in_full(text) for key, text in places.items() if text is not None}
     found["erased"] = [_pinned(text) for text in data.erased]
+    server = None if config.engine.server is None else _in_full(config.engine.server)
     return config.model_copy(
         update={
             "data": data.model_copy(update=found),
             "model": model.model_copy(update={"backbone": _in_full(model.backbone)}),
+            "engine": config.engine.model_copy(update={"server": server}),
         }
     )
 

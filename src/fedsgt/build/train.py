@@ -10,7 +10,7 @@ from typing import TypeAlias
 from fedsgt.build.build import Build, Gate
 from fedsgt.build.description import Description
 from fedsgt.build.display import Display, Work
-from fedsgt.build.liveness import BUILT, Live
+from fedsgt.build.liveness import BUILT, CHANGES, Live
 from fedsgt.build.prepare import Prepared, prepare_held
 from fedsgt.build.run import RunFolder, anchored, check_config, create_run, read_description
 from fedsgt.build.site import HERE, Site
@@ -110,6 +110,8 @@ def _build(folder: RunFolder, prepared: Prepared, display: Display, site: Site) 
     missing = [target for target in prepared.targets if target.key not in present]
     display.begin(work_of(prepared, missing))
     if not missing:
+        if not _told(folder):
+            tell_built(folder)  # it was stopped right before
         return
     with open_build(folder, prepared, missing, display, site) as build:
         if present:  # retraining: the sequence that lacks least serves again first
@@ -139,6 +141,13 @@ def soonest(prepared: Prepared, present: Collection[str]) -> list[Target]:
     ]
     lacking = [(sum(target.key not in present for target in path), path) for path in sequences]
     return min((entry for entry in lacking if entry[0]), key=lambda entry: entry[0])[1]
+
+
+def _told(folder: RunFolder) -> bool:
+    """Whether the ledger has it that all which is there was built."""
+    changes = [entry for entry in folder.ledger.entries() if entry.kind in CHANGES]
+    last = changes[-1] if changes else None
+    return last is not None and last.kind == BUILT and last.body["modules"] == len(folder.present())
 
 
 def tell_built(folder: RunFolder) -> None:

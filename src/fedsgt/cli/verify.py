@@ -55,6 +55,9 @@ def _rebuild(folder: RunFolder) -> Rebuild | None:
     if folder.config.data.partition != "remote":
         ready_to_train()
         return None
+    from fedsgt.data.extras import check_flower
+
+    check_flower()
     from fedsgt.federation.conduct import rebuild_remotely
 
     return rebuild_remotely(folder.config)

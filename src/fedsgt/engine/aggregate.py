@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 
 from fedsgt.engine.task import Tensors, Update
 from fedsgt.errors import InputError
+
+LARGEST_LOSS = 1e30  # weighted by records it must still be a number
 
 
 class RefusedUpdate(InputError):
@@ -65,19 +67,11 @@ def turns(records: Mapping[str, int]) -> list[str]:
     return sorted(records, key=lambda name: (-records[name], name))
 
 
-def average(start: Mapping[str, np.ndarray], updates: Sequence[Update]) -> Tensors:
-    """The mean of updates that are all there."""
-    running = RunningMean(start, {update.client: update.records for update in updates})
-    for update in updates:
-        running.add(update)
-    return running.mean()
-
-
 def check(start: Mapping[str, np.ndarray], update: Update) -> None:
     """Same names, shapes and type as the round started from, and finite; else it is refused by name."""
     for name in sorted(start.keys() ^ update.state.keys()):
         raise RefusedUpdate(update.client, f"{name} is {'missing' if name in start else 'not asked for'}")
-    if not math.isfinite(update.loss):
+    if not abs(update.loss) < LARGEST_LOSS:
         raise RefusedUpdate(update.client, f"its loss is {update.loss}; a lower learning rate may help")
     if update.records < 1:
         raise RefusedUpdate(update.client, f"{update.records} records; at least 1")

@@ -22,7 +22,13 @@ from fedsgt.stack import profile
 if TYPE_CHECKING:
     from fedsgt.federation.trainer import Trainer
 
+CHANGED = (
+    "the records of its slices are not those that it registered; "
+    "if they changed on purpose, train into a new run"
+)
+LEAVING = "it is deleting records of its slices, and the server's desk has not answered yet"
 CLIENT = "client"  # key of the node's configuration: the client's settings
+TOLD = {CHANGED, LEAVING}
 UNTOLD = "something is wrong on its machine; what it is stands in its own log (executor.log)"
 
 
@@ -44,9 +50,10 @@ class Resident:
     def train(self, order: Order) -> Answer:
         with discreet():
             answer = self.trainer.train(order)
-        for problem in set(answer.problems.values()):
+        for problem in set(answer.problems.values()) - TOLD:
             print(f"fedsgt: {problem}", file=sys.stderr, flush=True)
-        return replace(answer, problems=dict.fromkeys(answer.problems, UNTOLD))
+        told = {key: said if said in TOLD else UNTOLD for key, said in answer.problems.items()}
+        return replace(answer, problems=told)
 
     def check(self) -> None:
         with discreet():

@@ -20,7 +20,7 @@ from fedsgt.data.extras import require
 from fedsgt.data.fingerprints import check_salt
 from fedsgt.data.parquet import read_parquet, rewrite_parquet, training_file
 from fedsgt.data.table import ROW
-from fedsgt.errors import InputError
+from fedsgt.errors import InputError, Tellable
 from fedsgt.federation.settings import ClientSettings
 from fedsgt.store import Folder
 from fedsgt.unlearning.destroy import bury_activations
@@ -144,7 +144,16 @@ class OwnData:
         return sorted(found - kept)
 
     def enrol(self, enrolment: Enrolment) -> None:
-        """Remember the run, so that a withdrawal reaches it."""
+        """Remember the run, so that a withdrawal reaches it; what is withdrawn already stays out of it."""
+        known = {entry.run: entry for entry in self.enrolments()}
+        if known.get(enrolment.run, enrolment) != enrolment:
+            raise Tellable("the run has other numbers of slices or labels than when it took part first")
+        if enrolment.run in known:
+            return
+        before = self._withdrawn()
+        after = before.with_more(before.of(None) - set(before.everywhere), enrolment.run)
+        if after != before:
+            self.files.write(WITHDRAWN, after.model_dump_json(indent=1).encode())
         self.files.write(f"{ENROLMENTS}/{enrolment.run}.json", enrolment.model_dump_json().encode())
 
     def enrolments(self) -> list[Enrolment]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -23,15 +24,16 @@ from fedsgt.build.site import Teller, counted_in, fleet_of
 from fedsgt.config import Run
 from fedsgt.data.encoding import frames
 from fedsgt.data.registered import Registered
-from fedsgt.engine.flower.carrier import Place
+from fedsgt.engine.flower.carrier import AWAY, MOST_FAILURES, Place, plain, reason
 from fedsgt.engine.flower.engine import FlowerEngine
-from fedsgt.engine.flower.wire import say, text_of
+from fedsgt.engine.flower.wire import say, size_of, text_of
 from fedsgt.engine.server import Server
 from fedsgt.engine.task import Notify
 from fedsgt.errors import InputError
 
 HASH = re.compile(r"[0-9a-f]{64}")
 MOST_RECORDS = 1_000_000_000
+MOST_BYTES = 4 << 20  # of a registration: fingerprints of ten thousand slices take a part of it
 # What of a run's settings shapes a module; a client needs no other.
 SECTIONS = ("model", "peft", "training", "privacy")
 
@@ -87,7 +89,7 @@ class RemoteClients:
             said = self._about(run, known, client, len(marks[client]))
             return said | {"expect": {str(index): mark for index, mark in enumerate(marks[client])}}
 
-        fleet = replace(fleet_of(folder, prepared), about=about)
+        fleet = replace(fleet_of(folder, prepared), about=about, ours=False)
         server = Server(prepared.stack, folder.modules.get, run.training.seed)
         with (
             FlowerEngine(
@@ -121,6 +123,7 @@ class RemoteClients:
         """Ask all, as they connect, until each has answered."""
         found: dict[str, Registered] = {}
         asked: dict[str, str] = {}
+        failures: Counter[str] = Counter()
         told, deadline = "", time.monotonic() + run.engine.timeout
         while len(found) < len(abouts):
             late = run.engine.absent == "go-on" and time.monotonic() > deadline
@@ -138,11 +141,22 @@ class RemoteClients:
                 self.tell(line)
                 told = line
             for reply in self.grid.pull_messages(list(asked)) if asked else ():
-                name = asked.pop(reply.metadata.reply_to_message_id)
-                if not reply.has_error():
+                number = reply.metadata.reply_to_message_id
+                if number not in asked:
+                    continue
+                name = asked.pop(number)
+                if reply.has_error():
+                    self._failed(failures, name, reply)
+                else:
                     found[name] = self._read(name, abouts[name]["slices"], reply)
             time.sleep(self.pause if len(found) < len(abouts) else 0)
         return found
+
+    def _failed(self, failures: Counter[str], name: str, reply: Message) -> None:
+        self.tell(f"client {name} did not register ({reason(reply)}); asking again")
+        failures[name] += reply.error.code not in AWAY
+        if failures[name] >= MOST_FAILURES:
+            raise InputError(f"client {name} cannot register ({reason(reply)})")
 
     def _gone(self, known: Description | None, entry: ClientEntry) -> Registered | None:
         """A client that has deleted all it had is asked nothing any more: it may be gone for good."""
@@ -151,8 +165,8 @@ class RemoteClients:
             return None
         # Marks of nothing, that stay the same however often they are asked for.
         marks = tuple(
-            hashlib.sha256(frames("fedsgt.gone.1", known.id, entry.name, index)).hexdigest()
-            for index in range(len(entry.slices))
+            hashlib.sha256(frames("fedsgt.gone.1", known.id, entry.name, index)).hexdigest() if held else mark
+            for index, (mark, held) in enumerate(zip(entry.slices, entry.records, strict=True))
         )
         sizes = (0,) * len(marks)
         return Registered(entry.name, marks, sizes, entry.node, known.backbone, known.profile)
@@ -170,15 +184,17 @@ class RemoteClients:
     def _read(self, name: str, slices: int, reply: Message) -> Registered:
         """What a client says, which may be anything."""
         try:
+            if size_of(reply.content) > MOST_BYTES:
+                raise ValueError
             said = text_of(reply.content)
             if said.get("problem"):
-                raise InputError(f"client {name}: {str(said['problem'])[:500]}")
+                raise InputError(f"client {name}: {plain(str(said['problem']))}")
             marks, sizes = _marks(said["fingerprints"], slices), _sizes(said["records"], slices)
             profile = {str(key): str(value) for key, value in dict(said["profile"]).items()}
             return Registered(name, marks, sizes, self.keys[name], str(said["backbone"]), profile)
         except InputError:
             raise
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except Exception as error:  # there are more ways than can be listed
             kind = type(error).__name__
             raise InputError(f"client {name}: it registered with what nobody can read ({kind})") from None
 

@@ -38,11 +38,6 @@ class Submitted:
         found = self._status()
         return UNKNOWN if found is None else ":".join(filter(None, (found.status, found.sub_status)))
 
-    def details(self) -> str:
-        """Why it failed, if it did, as far as Flower tells."""
-        found = self._status()
-        return found.details if found else ""
-
     def stop(self) -> None:
         """End it; one that has ended, or that nobody knows any more, stays as it is."""
         if self.status() in ("pending", "starting", "running"):

@@ -79,6 +79,7 @@ class SuperNode:
         return Child([self.command, *options], settings.folder / "supernode.log", self.environment)
 
     def _start_executor(self) -> Child:
+        FolderShelf(self.settings.folder / MODULES).keep(())  # of one that was killed
         command = [sys.executable, "-m", "fedsgt.federation.executor", self.address, str(self.secret)]
         return Child(command, self.settings.folder / "executor.log", self.environment)
 

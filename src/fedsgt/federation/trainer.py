@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import Any
 
 from fedsgt.build.prepare import make_recipe, slice_data
@@ -21,15 +22,17 @@ from fedsgt.engine.flower.wire import Answer, Order
 from fedsgt.engine.pool import Inline, Pool, Processes
 from fedsgt.engine.worker import Setup
 from fedsgt.errors import Tellable
+from fedsgt.federation.client_app import CHANGED, LEAVING
 from fedsgt.federation.own_data import WITHDRAWN, Enrolment, OwnData
+from fedsgt.federation.remote import SECTIONS
 from fedsgt.federation.settings import ClientSettings
 from fedsgt.federation.shelf import MODULES, FolderShelf
+from fedsgt.federation.withdraw import under_way
 from fedsgt.stack.backbone import load_backbone
 from fedsgt.stack.inputs import make_inputs
 from fedsgt.stack.stack import Stack
 
 IDLE_SECONDS = 900.0
-SECTIONS = {"model", "peft", "training", "privacy"}
 
 
 @dataclass(frozen=True)
@@ -56,7 +59,7 @@ class Trainer:
 
     def register(self, about: Mapping[str, Any]) -> dict[str, Any]:
         """What the server gets to know: fingerprints and counts, and what this machine would train with."""
-        with self.turn:
+        with self.turn, self._awake():
             session = self._session(about)
             backbone = load_backbone(session.run.model.backbone, session.run.model.task, about["labels"])
             inputs = make_inputs(session.run.model, backbone)
@@ -71,18 +74,30 @@ class Trainer:
             }
 
     def train(self, order: Order) -> Answer:
-        with self.turn:
+        """What it can: nothing on slices that are not as they were registered, or that are being deleted."""
+        with self.turn, self._awake():
             if order.client != order.about["client"]:
                 raise Tellable(f"an order for client {order.client!r} came here")
             session = self._session(order.about)
-            marks = session.client.fingerprints()
-            for index in {index for job in order.jobs for index in job.slices}:
-                if index >= len(marks) or marks[index] != order.about["expect"].get(str(index)):
-                    raise Tellable(
-                        f"the records of its slice {index} are not those that it registered; "
-                        "if they changed on purpose, train into a new run"
-                    )
-            return session.node.train(order)
+            unfit = self._unfit(session, order)
+            problems = {job.key: unfit[index] for job in order.jobs for index in job.slices if index in unfit}
+            try:
+                jobs = tuple(job for job in order.jobs if job.key not in problems)
+                answer = session.node.train(replace(order, jobs=jobs))
+            except BaseException:
+                self._close()  # a worker may have ended
+                raise
+            return replace(answer, problems={**answer.problems, **problems})
+
+    def _unfit(self, session: Session, order: Order) -> dict[int, str]:
+        """Slices that must not be trained on, and why."""
+        marks, expected = session.client.fingerprints(), order.about["expect"]
+        found = {i: CHANGED for i, mark in enumerate(marks) if mark != expected.get(str(i))}
+        leaving = under_way(self.own, order.about["run"])
+        for index, part in enumerate(session.client.cut()) if leaving else ():
+            if any(self.own.hash_of(record.id) in leaving for record in part):
+                found[index] = LEAVING
+        return found
 
     def end(self) -> None:
         """The run is over: the backbone is what it was, and nothing of others' stays."""
@@ -96,22 +111,30 @@ class Trainer:
     def rest(self) -> None:
         """Drop all that is held for a run."""
         with self.turn:
-            if self.session is not None:
-                self.session.pool.stop()
-                self.session = None
+            self._close()
             self.shelf.keep(())
+
+    @contextmanager
+    def _awake(self) -> Iterator[None]:
+        """However long it works, it rests only when nothing has come for long after that."""
+        self.idle.cancel()
+        try:
+            yield
+        finally:
+            self.idle = threading.Timer(IDLE_SECONDS, self.rest)
+            self.idle.daemon = True
+            self.idle.start()
+
+    def _close(self) -> None:
+        if self.session is not None:
+            self.session.pool.stop()
+            self.session = None
 
     def _session(self, about: Mapping[str, Any]) -> Session:
         """The one that is open, if everything is as it was when it was opened."""
-        self.idle.cancel()
-        self.idle = threading.Timer(IDLE_SECONDS, self.rest)
-        self.idle.daemon = True
-        self.idle.start()
         signature = json.dumps([{**about, "expect": None}, self._stamps()], sort_keys=True)
         if self.session is None or self.session.signature != signature:
-            if self.session is not None:
-                self.session.pool.stop()
-                self.session = None
+            self._close()
             self.session = self._opened(about, signature)
         return self.session
 
@@ -139,7 +162,7 @@ class Trainer:
 
     def _settings(self, given: Mapping[str, Any]) -> Run:
         """The run's, as far as they shape a module, with this machine's place of the backbone."""
-        strange = given.keys() - SECTIONS
+        strange = given.keys() - {*SECTIONS}
         if strange:
             raise Tellable(f"the server sent settings that no client takes: {', '.join(sorted(strange))}")
         run, own = Run.model_validate(given), self.settings.model.backbone

@@ -137,6 +137,12 @@ def _alone(own: OwnData) -> Iterator[None]:
         yield
 
 
+def under_way(own: OwnData, run: str) -> frozenset[str]:
+    """Hashes of the records whose deletion from this run is asked for, and not done yet."""
+    found = [own.read(name, Pending) for name in _pending(own)]
+    return frozenset().union(*(pending.records for pending in found if pending.run in (None, run)))
+
+
 def _pending(own: OwnData) -> list[str]:
     return [name for name in own.files.names(f"{PENDING}/") if name.endswith(".json")]
 

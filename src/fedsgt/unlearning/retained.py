@@ -37,7 +37,7 @@ def write_retained(
     }
     remote = folder.config.data.partition == "remote"
     notes = {"took_part": took_part, "erased": gone if remote else {}}
-    settings = folder.config if remote else _write_records(path, folder, live, described)
+    settings = _waiting(folder.config) if remote else _write_records(path, folder, live, described)
     (path / NOTES).write_text(json.dumps(notes), encoding="utf-8")
     (path / CONFIG).write_text(to_toml(settings), encoding="utf-8")
     (path / DESCRIPTION).write_text(described.to_text(), encoding="utf-8")
@@ -58,6 +58,11 @@ def _write_records(path: Path, folder: RunFolder, live: Live, described: Descrip
             _write_table(_file(path, number), rows)
             width = len(rows.contents[0])
     return _settings(folder.config, width)
+
+
+def _waiting(run: Run) -> Run:
+    """All who took part are needed: without one of them, other bytes would tell nothing."""
+    return run.model_copy(update={"engine": run.engine.model_copy(update={"absent": "wait"})})
 
 
 def read_notes(folder: RunFolder) -> tuple[TookPart, dict[int, Erased]]:

@@ -22,6 +22,7 @@ from fedsgt.engine.traffic import Traffic
 MOST_IN_FLIGHT = 256 << 20  # bytes
 MOST_FAILURES = 3  # of a client, in a row, before it is taken at its word
 PATIENCE = 60.0  # seconds for a last word with each node
+LONG = 30 * 86400.0  # seconds that a message may be under way to a client that is waited for
 LOOK_SECONDS = 2.0  # between two looks whether nodes are still those that were asked
 AWAY = (ErrorCode.NODE_UNAVAILABLE, ErrorCode.MESSAGE_UNAVAILABLE, ErrorCode.REPLY_MESSAGE_UNAVAILABLE)
 Trouble: TypeAlias = Callable[[str, str], Any]
@@ -48,6 +49,8 @@ class Fleet:
     """Keys of the modules that are there, and not destroyed."""
     about: Callable[[str], Mapping[str, Any]] = lambda client: {}
     """What a client's node is told of the run."""
+    ours: bool = True
+    """Whether the nodes are on this machine, and believed whatever they say."""
 
 
 class Open(Round):
@@ -132,6 +135,13 @@ class Carrier:
         ):
             yield from rounds
 
+    def drop_over(self) -> None:
+        """Nobody is waited for in vain: an answer to rounds that are all over is not needed."""
+        for client in [client for client, rounds in self.away.items() if all(o.over for o in rounds)]:
+            del self.away[client]
+        for name in [name for name, flight in self.flights.items() if all(o.over for o in flight.rounds)]:
+            del self.flights[name]
+
     def depart(self, rounds: Sequence[Open]) -> None:
         """One message to each client, with all that waits for it; the order is that of summing up."""
         self.present = self.fleet.present()
@@ -181,7 +191,9 @@ class Carrier:
         while names and time.monotonic() < end:
             replies = list(self.grid.pull_messages(list(names)))
             for reply in replies:
-                yield names.pop(reply.metadata.reply_to_message_id), reply
+                client = names.pop(reply.metadata.reply_to_message_id, None)
+                if client is not None:
+                    yield client, reply
             if not replies:
                 time.sleep(pause)
         away = [client for client in self.sent if client not in nodes]
@@ -210,7 +222,7 @@ class Carrier:
             return
         order = self._order(client, rounds)
         content = encode_order(order, self._encoded)
-        ttl = None if self.settings.absent == "wait" else self.settings.timeout + PATIENCE
+        ttl = LONG if self.settings.absent == "wait" else self.settings.timeout + PATIENCE
         (name,) = self.grid.push_messages([Message(content, place.node, "train", ttl=ttl)])
         if not name:
             self._missing(client, rounds, "could not be sent its order")
@@ -301,4 +313,9 @@ def _job(client: str, opened: Open) -> Job:
 
 def reason(reply: Message) -> str:
     """Why a message has no answer, as Flower or the node says."""
-    return f"code {reply.error.code}: {(reply.error.reason or 'no reason')[:200]}"
+    return plain(f"code {reply.error.code}: {reply.error.reason or 'no reason'}")
+
+
+def plain(text: str) -> str:
+    """What others say, on one line, and with nothing in it that a terminal would take for a command."""
+    return "".join(letter if letter.isprintable() else "?" for letter in text[:500])

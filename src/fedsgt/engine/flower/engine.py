@@ -5,14 +5,14 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import Self
+from typing import Any, Self
 
-from flwr.app import RecordDict
+from flwr.app import Message, RecordDict
 from flwr.serverapp import Grid
 
 from fedsgt.config.model import Engine as Settings
 from fedsgt.engine.aggregate import RefusedUpdate, check, check_distance
-from fedsgt.engine.flower.carrier import Carrier, Fleet, Flight, Lost, Open, Place, Trouble, reason
+from fedsgt.engine.flower.carrier import Carrier, Fleet, Flight, Lost, Open, Place, Trouble, plain, reason
 from fedsgt.engine.flower.wire import Answer, decode_answer, text_of
 from fedsgt.engine.server import Server
 from fedsgt.engine.task import Notify, Result, RoundFailed, Task, Tensors, Update
@@ -69,6 +69,7 @@ class FlowerEngine:
             opened.over |= opened.task.key == key
         self.gathered = [opened for opened in self.gathered if not opened.over]
         self.done = deque(entry for entry in self.done if entry.key != key)
+        self.carrier.drop_over()
 
     def finish(self, state: Tensors) -> Tensors:
         return self.server.stack.finish(state)
@@ -80,10 +81,11 @@ class FlowerEngine:
                 self.trouble(client, "did not answer at the end; it clears up when it starts again")
             elif reply.has_error():
                 self.trouble(client, reason(reply))
-            elif (said := text_of(reply.content)).get("problem"):
-                if said.get("backbone"):
+            elif (said := _last_word(reply)).get("problem"):
+                if said.get("backbone") and self.fleet.ours:
                     raise BackboneChanged(f"client {client}: {said['problem']}")
-                self.trouble(client, str(said["problem"]))
+                # What others say must not cost everybody's work: verification shows whether it is true.
+                self.trouble(client, plain(str(said["problem"])))
 
     def __enter__(self) -> Self:
         return self
@@ -115,8 +117,9 @@ class FlowerEngine:
         except InputError as error:
             self._refuse(client, flight.rounds, str(error))
             return
-        if not flight.carried.isdisjoint(answer.lacks):
-            self._refuse(client, flight.rounds, "it says that it lacks a module that it was just sent")
+        needed = {key for opened in flight.rounds for key in opened.task.parents}
+        if not (needed - flight.carried).issuperset(answer.lacks):
+            self._refuse(client, flight.rounds, "it says that it lacks a module that it has or does not need")
         elif answer.lacks:
             self.carrier.send_again(flight, answer.lacks)
         else:
@@ -126,7 +129,7 @@ class FlowerEngine:
         for opened in flight.rounds:
             key = opened.task.key
             if key in answer.problems:
-                self._without(Lost(flight.client, [opened], answer.problems[key], final=True))
+                self._without(Lost(flight.client, [opened], plain(answer.problems[key]), final=True))
             elif key not in answer.updates:
                 self._refuse(flight.client, [opened], "there is no update in its answer")
             elif not opened.over:
@@ -150,6 +153,7 @@ class FlowerEngine:
 
     def _refuse(self, client: str, rounds: list[Open], why: str) -> None:
         """The round goes on with the others."""
+        why = plain(why)
         for opened in rounds:
             task = opened.task
             self.trouble(client, f"update refused (module {task.key[:12]}, round {task.round}): {why}")
@@ -182,6 +186,14 @@ class FlowerEngine:
             error = InputError(f"module {task.key[:12]}, round {task.round}: no update to go on with: {why}")
             self.done.append(RoundFailed(task.key, error))
             opened.over = True
+
+
+def _last_word(reply: Message) -> dict[str, Any]:
+    """What a client says, which may be anything."""
+    try:
+        return text_of(reply.content)
+    except Exception:
+        return {"problem": "its last word cannot be read"}
 
 
 def _most_bytes(flight: Flight) -> int:

@@ -46,7 +46,8 @@ class Node:
         """Every job of the order, over all workers; what fails is told, and does not stop the others."""
         with self.turn:
             self.shelf.keep(order.keep)
-            self.pool.everywhere("keep", {*order.keep, *order.hashes})
+            # Not those that come now: a module of the same key may have other bytes.
+            self.pool.everywhere("keep", {*order.keep, *order.hashes} - order.modules.keys())
             self.shelf.put(order.modules, order.hashes)
             lacking = self.shelf.lacks(order.hashes)
             return Answer(lacks=tuple(lacking)) if lacking else self._done(order)
