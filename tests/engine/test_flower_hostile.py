@@ -121,8 +121,9 @@ class GoesForGood(Nodes):
                     unlearn(folder, [Deletion(self.client)])
                 return inner()
 
-            found.wait = wait  # type: ignore[method-assign, assignment]
-            yield found
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(found, "wait", wait)
+                yield found
 
 
 def test_nobody_is_waited_for_in_vain(images: World, tmp_path: Path) -> None:

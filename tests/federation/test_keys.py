@@ -16,6 +16,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -308,9 +309,9 @@ def test_the_command_says_what_it_made_and_what_is_next(
         ({"port": 9, "desk_port": 9}, "desk_port: 9 is the SuperLink's port"),
     ],
 )
-def test_wrong_options_make_nothing(tmp_path: Path, given: dict[str, object], message: str) -> None:
+def test_wrong_options_make_nothing(tmp_path: Path, given: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        command(tmp_path / "keys", **given)  # type: ignore[arg-type]
+        command(tmp_path / "keys", **given)
     assert not (tmp_path / "keys").exists()
 
 

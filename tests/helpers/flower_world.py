@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -47,7 +47,7 @@ class Patchy(LocalGrid):
 
     silent: int | None = None
 
-    def pull_messages(self, message_ids: Sequence[str]) -> list[Message]:  # type: ignore[override]
+    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
         waiting = [entry for entry in self.queue if entry[1].metadata.dst_node_id == self.silent]
         names = [name for name in message_ids if name not in {name for name, _ in waiting}]
         if not names:
