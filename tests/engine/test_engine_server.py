@@ -10,6 +10,7 @@ import pytest
 from tiny_world import World
 
 from fedsgt.build.prepare import prepare
+from fedsgt.config.model import Training
 from fedsgt.engine.seeds import seed_of
 from fedsgt.engine.server import Round, Server, client_seed
 from fedsgt.engine.task import Task, Tensors, Update
@@ -32,11 +33,16 @@ def parent(stack: Stack) -> Tensors:
 
 @pytest.fixture
 def server(stack: Stack, parent: Tensors) -> Server:
-    return Server(stack, {PARENT: parent}.__getitem__, 0)
+    return Server(stack, {PARENT: parent}.__getitem__, Training())
 
 
 def heads(state: Tensors) -> Tensors:
     return {name: array for name, array in state.items() if name.startswith(HEAD)}
+
+
+def tail(state: Tensors) -> Tensors:
+    """All but the head."""
+    return {name: array for name, array in state.items() if not name.startswith(HEAD)}
 
 
 def same(one: Tensors, other: Tensors) -> bool:
@@ -68,7 +74,19 @@ def test_first_phases_start_from_one_head_and_modules_of_their_own(server: Serve
     assert same(heads(one), heads(other))
     assert not same(one, other)
     assert same(one, server.start(TASK))
-    assert not same(heads(one), heads(Server(server.stack, server.read_module, 1).start(TASK)))
+    assert not same(heads(one), heads(Server(server.stack, server.read_module, Training(seed=1)).start(TASK)))
+
+
+def test_with_a_common_start_all_modules_of_one_depth_begin_alike(server: Server) -> None:
+    """The run's seed and the depth are all that it depends on."""
+    common = Server(server.stack, server.read_module, Training(start="common"))
+    one = common.start(TASK)
+    assert same(one, common.start(replace(TASK, key="b" * 64, slices={"c1": (1,)})))
+    assert not same(one, server.start(TASK))
+    deeper = common.start(replace(TASK, parents=(PARENT,)))
+    assert not same(tail(one), tail(deeper))
+    reseeded = Server(server.stack, server.read_module, Training(start="common", seed=1)).start(TASK)
+    assert not same(tail(one), tail(reseeded))
 
 
 def test_a_later_phase_starts_from_its_parents_head(server: Server, parent: Tensors) -> None:

@@ -77,7 +77,12 @@ def test_methods_say_whether_they_look_at_data() -> None:
     embeddings = np.arange(12.0).reshape(6, 2)
     looks = {
         method: make(
-            method, [3, 3], 2, embeddings=embeddings, clusters=["a", "b"] if method == "affinity" else None
+            method,
+            [3, 3],
+            2,
+            embeddings=embeddings,
+            clusters=["a", "b"] if method == "affinity" else None,
+            updates=np.eye(2),
         )
         for method in METHODS
     }
@@ -86,5 +91,6 @@ def test_methods_say_whether_they_look_at_data() -> None:
         "bac": True,
         "centered": True,
         "affinity": False,
+        "updates": True,
     }
     assert all(made.method == name for name, made in looks.items())

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from html_page import Page
 from paper_run import delete, describe, fill, paper_run, rebuild
 from tiny_world import Quiet, World
 
@@ -21,54 +21,12 @@ from fedsgt.engine.traffic import Line, Traffic
 from fedsgt.errors import InputError
 from fedsgt.plans import rotations
 from fedsgt.unlearning.report import Report, write_report
+from fedsgt.unlearning.report_costs import costs
 from fedsgt.unlearning.report_page import page as page_of
 from fedsgt.unlearning.report_records import without_passwords
 from fedsgt.unlearning.request import Deletion
 from fedsgt.unlearning.signing import SigningKey, sign
 from fedsgt.unlearning.unlearn import accept, unlearn
-
-ALONE = {"meta", "rect", "path", "polyline", "circle", "br"}
-
-
-class Page(HTMLParser):
-    """Checks that tags match, and collects what the tests ask about."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__()
-        self.text = path.read_text(encoding="utf-8")
-        self.open: list[str] = []
-        self.tags: list[str] = []
-        self.words: list[str] = []
-        self.classes: list[str] = []
-        self.links: list[str] = []
-        self.position = -1
-        self.feed(self.text)
-        self.close()
-        assert self.open == []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        given = dict(attrs)
-        self.tags.append(tag)
-        self.classes.append(given.get("class") or "")
-        self.links += [given["href"] or ""] if "href" in given else []
-        if given.get("name") == "fedsgt-ledger":
-            self.position = int(given["content"] or -1)
-        if tag not in ALONE:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.handle_starttag(tag, attrs)
-        assert tag in ALONE
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        self.words.append(data)
-
-    @property
-    def said(self) -> str:
-        return " ".join(" ".join(self.words).split())
 
 
 @pytest.fixture
@@ -313,6 +271,19 @@ def test_a_failing_measurement_is_not_repeated_for_ever(folder: RunFolder) -> No
         write_report(folder, evaluate=fail)
 
 
+# --- costs
+
+
+def test_training_leaves_the_time_of_every_module(trained: Path, tmp_path: Path) -> None:
+    folder = open_run(shutil.copytree(trained, tmp_path / "run"))
+    found = costs(folder, folder.live(), folder.present())
+    every = sum(sum(client.records) for client in folder.description.clients)
+    assert (found.whole.timed, found.whole.modules) == (9, 9)
+    assert found.whole.records == 6 * every  # three sequences that pass over a third, two thirds, and all
+    assert all(part.seconds > 0 for part in (*found.depths, *found.sequences))
+    assert "a sequence) of workers' time" in Page(write_report(folder)).said
+
+
 # --- communication
 
 
@@ -321,10 +292,8 @@ def carried(*clients: str) -> Traffic:
     return Traffic(3, {name: Line(3, 7, 2_500_000, 1_250_000) for name in clients})
 
 
-def test_without_flower_there_is_no_word_of_communication(
-    folder: RunFolder, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert "Communication" not in Page(write_report(folder)).words
+def test_without_flower_nothing_was_carried(folder: RunFolder, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "What Flower carried" not in Page(write_report(folder)).words
     show(folder.path)
     assert "traffic" not in capsys.readouterr().out
 
@@ -337,8 +306,12 @@ def test_rounds_and_bytes_stand_beside_the_papers_formula(
     page = Page(write_report(folder))
     assert "4 rounds in all, where one module at a time takes 9 for one whole training" in page.said
     assert "3.5 messages on average, which asked it for 8.0 updates of modules" in page.said
+    # Planned: a client joins its group's module and all after it, 6 of 9, and one module has 4 bytes.
+    assert "planned 6.00 6 to 6 48 bytes 24 bytes" in page.said
+    assert "the paper's formula, slices independent 7.33" in page.said  # 3 * 4 * (1/3 * 1/2 + 2/3 * 2/3)
     # N = L = B = 3, S = 2: both slices in one of the groups of two with chance 1/5, else in two groups.
-    assert "expects 7.60 ." in page.said  # 3 * 4 * (1/5 * 1/2 + 4/5 * 2/3)
+    assert "the formula for groups of equal size 7.60" in page.said  # 3 * 4 * (1/5 * 1/2 + 4/5 * 2/3)
+    assert "measured, all trainings so far 8.00 7 to 9 2.50 MB 1.25 MB" in page.said
     assert "client-0 3 7 2.50 1.25 client-1 4 9 2.50 1.25 mean 3.5 8.0 2.50 1.25" in page.said
     show(folder.path)
     told = " ".join(capsys.readouterr().out.split())

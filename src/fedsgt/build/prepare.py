@@ -12,12 +12,14 @@ from numpy.typing import NDArray
 
 from fedsgt import grouping, plans
 from fedsgt.build.description import Description
+from fedsgt.build.first_updates import first_updates, no_module
 from fedsgt.build.holders import Holdings, load_holdings, load_test
 from fedsgt.build.liveness import Erased
 from fedsgt.build.targets import Recipe, Target, make_targets
 from fedsgt.config import Run
 from fedsgt.data import Client, Table
 from fedsgt.data.registered import Holder, Registered
+from fedsgt.engine.task import ReadModule
 from fedsgt.engine.worker import Setup, SliceData
 from fedsgt.errors import InputError
 from fedsgt.grouping import Grouping
@@ -49,12 +51,8 @@ class Prepared:
 
     def setup(self, modules: Modules, cache: Path | None) -> Setup:
         """What worker processes are started with."""
-        held = {
-            client.name: slice_data(client, self.held.tables[client.name]) for client in self.held.clients
-        }
         test = SliceData("test", self.test.ids, self.test.labels, self.test.contents)
-        salts = {client.name: client.salt for client in self.held.clients}
-        return Setup(self.run, self.held.labels, held, test, modules.get, cache, salts)
+        return make_setup(self.run, self.held, test, modules.get, cache)
 
     def check_contents(self, progress: Callable[[float], None] = lambda share: None) -> None:
         """Every image decodes and every text fits; the first that does not is named."""
@@ -124,6 +122,7 @@ def _plan(run: Run) -> Plan:
         budget=settings.budget,
         passes=settings.passes,
         seed=settings.seed,
+        shards=settings.shards,
     )
 
 
@@ -161,7 +160,8 @@ def make_recipe(run: Run, labels: int, inputs: Inputs, stack: Stack) -> Recipe:
         "inputs": inputs.describe(),
         "labels": labels,
         "peft": run.peft.model_dump(include=set(used)) | {"linears": list(stack.places.linears)},
-        "training": run.training.model_dump(),
+        # What came later is named only where it is used, so that modules made before keep their keys.
+        "training": run.training.model_dump(exclude={"start"} if run.training.start == "own" else None),
     }
     if run.privacy.epsilon is not None:
         config["privacy"] = run.privacy.model_dump()
@@ -180,7 +180,10 @@ def _group(run: Run, held: Holdings, stack: Stack, inputs: Inputs) -> Grouping:
                 f"grouping.method: {settings.method} looks at the records, which stay with remote clients; "
                 "use random or affinity"
             )
-        related = {"embeddings": slice_embeddings(held, stack, inputs)}
+        if settings.method == "updates":
+            related = {"updates": first_updates(make_setup(run, held, None, no_module, None), stack)}
+        else:
+            related = {"embeddings": slice_embeddings(held, stack, inputs)}
     return grouping.make(
         settings.method,
         run.slices_per_client(),
@@ -189,6 +192,15 @@ def _group(run: Run, held: Holdings, stack: Stack, inputs: Inputs) -> Grouping:
         seed=settings.seed,
         **related,
     )
+
+
+def make_setup(
+    run: Run, held: Holdings, test: SliceData | None, read_module: ReadModule, cache: Path | None
+) -> Setup:
+    """What worker processes need to train on these clients' records."""
+    slices = {client.name: slice_data(client, held.tables[client.name]) for client in held.clients}
+    salts = {client.name: client.salt for client in held.clients}
+    return Setup(run, held.labels, slices, test, read_module, cache, salts)
 
 
 def slice_embeddings(held: Holdings, stack: Stack, inputs: Inputs) -> NDArray[np.float64]:

@@ -68,7 +68,7 @@ class Here:
             return
         from fedsgt.engine.flower.local import open_local, open_simulated
 
-        server = Server(prepared.stack, folder.modules.get, prepared.run.training.seed)
+        server = Server(prepared.stack, folder.modules.get, prepared.run.training)
         make, fleet = open_local, fleet_of(folder, prepared)
         if name == "flower-sim":
             make = open_simulated

@@ -11,6 +11,7 @@ from fedsgt.build.build import Build, Gate
 from fedsgt.build.description import Description
 from fedsgt.build.display import Display, Work
 from fedsgt.build.liveness import BUILT, CHANGES, Live
+from fedsgt.build.participation import check_participation
 from fedsgt.build.prepare import Prepared, prepare_held
 from fedsgt.build.run import RunFolder, anchored, check_config, create_run, read_description
 from fedsgt.build.site import HERE, Site
@@ -109,16 +110,17 @@ def _build(folder: RunFolder, prepared: Prepared, display: Display, site: Site) 
     present = {target.key for target in prepared.targets if folder.modules.state(target.key) == "present"}
     missing = [target for target in prepared.targets if target.key not in present]
     display.begin(work_of(prepared, missing))
-    if not missing:
-        if not _told(folder):
-            tell_built(folder)  # it was stopped right before
-        return
-    with open_build(folder, prepared, missing, display, site) as build:
-        if present:  # retraining: the sequence that lacks least serves again first
-            build.run(soonest(prepared, present))
-            tell_built(folder)
-        build.run(prepared.targets)
-    tell_built(folder)
+    if missing:
+        with open_build(folder, prepared, missing, display, site) as build:
+            if present:  # retraining: the sequence that lacks least serves again first
+                build.run(soonest(prepared, present))
+                tell_built(folder)
+            build.run(prepared.targets)
+    settings = folder.config
+    if settings.data.partition != "remote" and settings.engine.absent == "wait":
+        check_participation(folder)
+    if missing or not _told(folder):  # it may have been stopped right before
+        tell_built(folder)
 
 
 def work_of(prepared: Prepared, missing: Sequence[Target]) -> Work:

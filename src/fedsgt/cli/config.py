@@ -6,16 +6,21 @@ import json
 
 import typer
 
-from fedsgt.cli.options import AsJson, ConfigFile, Overrides
-from fedsgt.config import Run, load, to_toml
+from fedsgt.cli.options import AsJson, ConfigFile, Overrides, SystemName, load_run
+from fedsgt.config import Run, to_toml
 
 app = typer.Typer(help="Show a run's configuration or its schema.", no_args_is_help=True)
 
 
 @app.command()
-def show(config: ConfigFile = None, overrides: Overrides = None, as_json: AsJson = False) -> None:
+def show(
+    config: ConfigFile = None,
+    system: SystemName = None,
+    overrides: Overrides = None,
+    as_json: AsJson = False,
+) -> None:
     """Print the resolved run: the file, the overrides, and the defaults for all the rest."""
-    run = load(config, overrides or ())
+    run = load_run(config, system, overrides or ())
     typer.echo(json.dumps(run.model_dump(mode="json"), indent=2) if as_json else to_toml(run).rstrip())
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from fedsgt.config import SYSTEMS, Run, load, system_settings
 from fedsgt.errors import InputError
 
 ConfigFile = Annotated[
@@ -20,10 +22,23 @@ Overrides = Annotated[
         "-s", "--set", metavar="SECTION.KEY=VALUE", help="Put one value over the file's; may be repeated."
     ),
 ]
+SystemName = Annotated[
+    str | None,
+    typer.Option(
+        "--system",
+        metavar="NAME",
+        help=f"Put the settings of a compared system over the file's: {', '.join(SYSTEMS)}.",
+    ),
+]
 RunPath = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of the run.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")]
 
 UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 2**10, "mi": 2**20, "gi": 2**30}
+
+
+def load_run(config: Path | None, system: str | None, overrides: Iterable[str]) -> Run:
+    """The file, the system's settings over it, and over both what was said one by one."""
+    return load(config, [*system_settings(system), *overrides])
 
 
 def read_bytes(text: str) -> int:

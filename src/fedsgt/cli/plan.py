@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,17 +12,18 @@ import typer
 from click.core import ParameterSource
 
 from fedsgt import grouping
-from fedsgt.cli.options import AsJson, ConfigFile, Overrides, read_bytes, read_numbers
+from fedsgt.cli.options import AsJson, ConfigFile, Overrides, SystemName, load_run, read_bytes, read_numbers
 from fedsgt.cli.progress import progress
 from fedsgt.cli.show_plan import show_forecast, show_recommendation
-from fedsgt.config import Run, load
+from fedsgt.config import Run
 from fedsgt.errors import InputError
 from fedsgt.plans import Plan, make
 from fedsgt.theory.planner import Forecast, forecast
 from fedsgt.theory.recommend import Recommendation, recommend
 from fedsgt.theory.stream import Counts, Stream
 
-NEEDS_DATA = ("bac", "centered")
+# Planned without the data as another method would group: for clusters, with each client in few groups.
+NEEDS_DATA = {"bac": "random", "centered": "random", "updates": "affinity"}
 MOST_REQUESTS = 100_000
 DRAWN = (".svg", ".png", ".pdf")
 # Options that a recommendation answers or that only it needs.
@@ -52,7 +54,7 @@ def plan(
         str | None, typer.Option("--plan", help="Kind of plan: rotations, tree, greedy, ...")
     ] = None,
     method: Annotated[
-        str | None, typer.Option("--grouping", help="Grouping: random, affinity, bac or centered.")
+        str | None, typer.Option("--grouping", help="Grouping: random, affinity, bac, centered or updates.")
     ] = None,
     limits: Annotated[
         str | None, typer.Option(help="Most groups a client may be in, B_i: one, or one a client.")
@@ -77,6 +79,7 @@ def plan(
         Path | None, typer.Option(help="Also draw the curves into this file (.svg, .png, .pdf).")
     ] = None,
     as_json: AsJson = False,
+    system: SystemName = None,
     overrides: Overrides = None,
 ) -> None:
     """Show what a setting costs and how many deletions it takes, before anything is trained."""
@@ -91,8 +94,10 @@ def plan(
         "plan.passes": passes,
     }
     given = [f"{key}={value}" for key, value in flags.items() if value is not None]
-    run = load(config, [*(overrides or ()), *given])
+    run = load_run(config, system, [*(overrides or ()), *given])
     _check(requests, fedavg_rounds, recommended or (target is None and max_passes is None), plot)
+    if recommended:
+        _check_own_plan(run, system)
     likely = None if prior is None else tuple(read_numbers("prior", prior))
     stream = Stream(requests, client_requests, likely)
     counts = _counts(run, likely)
@@ -123,6 +128,13 @@ def _check(requests: int, fedavg_rounds: int, searching: bool, plot: Path | None
         raise InputError(f"plot: {str(plot)!r} is no picture's name; it must end in {', '.join(DRAWN)}")
 
 
+def _check_own_plan(run: Run, system: str | None) -> None:
+    if run.plan.shards > 1 or system not in (None, "fedsgt"):
+        raise InputError(
+            "recommend: it compares FedSGT's own plans, of one shard; leave --system and plan.shards out"
+        )
+
+
 def _options_given() -> list[str]:
     """What was typed, but for what a recommendation answers, as words to type again."""
     context, words = click.get_current_context(), list[str]()
@@ -143,15 +155,18 @@ def _as_list(text: str | None) -> str | None:
 
 def _plan(run: Run) -> Plan:
     section, groups = run.plan, run.grouping.groups
+    given = partial(
+        make, section.kind, groups, section.budget, section.passes, seed=section.seed, shards=section.shards
+    )
     if section.kind != "tree":
-        return make(section.kind, groups, section.budget, section.passes, seed=section.seed)
+        return given()
     with progress("Searching a tree plan") as done:
-        return make("tree", groups, section.budget, section.passes, seed=section.seed, progress=done)
+        return given(progress=done)
 
 
 def _counts(run: Run, likely: tuple[float, ...] | None) -> Counts:
-    """How many slices of each client are in each group; data-driven groupings are planned as random ones."""
-    method = "random" if run.grouping.method in NEEDS_DATA else run.grouping.method
+    """How many slices of each client are in each group, as far as that can be said without the data."""
+    method = NEEDS_DATA.get(run.grouping.method, run.grouping.method)
     return _group(method, run.slices_per_client(), run.grouping.groups, run, likely)
 
 

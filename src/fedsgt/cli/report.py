@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fedsgt.cli.options import RunPath
+from fedsgt.cli.options import AsJson, RunPath
+from fedsgt.errors import InputError
 
 if TYPE_CHECKING:
     from fedsgt.build.run import RunFolder
@@ -25,18 +27,34 @@ def report(
             help="Measure accuracies if none of what is live are there; needs torch.",
         ),
     ] = True,
+    against: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="RUN", help="Compare with this run; may be repeated. The next report does the same."
+        ),
+    ] = None,
+    as_json: AsJson = False,
 ) -> None:
-    """Write one page: configuration, module tree, accuracy, unlearning curve, outlook, certificates."""
+    """Write one page: module tree, unlearning curve, accuracy, comparison, costs, certificates, settings."""
     from fedsgt.build.run import open_run
 
-    folder = open_run(run)
+    if as_json and output is not None:
+        raise InputError("--json prints, and writes no file; leave out -o, or redirect what is printed")
+    folder, others = open_run(run), against or []
     if evaluate:
         from fedsgt.cli.train import ready_to_train
 
         ready_to_train()
-    from fedsgt.unlearning.report import write_report
+    from fedsgt.unlearning.report import read_report, write_report
 
-    written = write_report(folder, output, _evaluate if evaluate else None)
+    measure = _evaluate if evaluate else None
+    if as_json:
+        typer.echo(json.dumps(read_report(folder, measure, others).to_json(), indent=2))
+    else:
+        _tell(folder, write_report(folder, output, measure, others))
+
+
+def _tell(folder: RunFolder, written: Path) -> None:
     typer.echo(f"Wrote {written}")
     if written.parent != folder.path.resolve():
         typer.echo(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import shlex
+from collections.abc import Iterator
 
 from rich.console import Console
 from rich.table import Table
@@ -25,7 +26,7 @@ def show_forecast(run: Run, scored: Forecast) -> None:
     console.print(
         f"[bold]{_some(run.data.clients, 'client')}, {_slices(run)},"
         f" {_some(plan.groups, 'group')} ({run.grouping.method}),"
-        f" {_some(len(plan.sequences), 'sequence')} ({plan.kind})[/bold]\n"
+        f" {_some(len(plan.sequences), 'sequence')} ({plan.kind}{_shards(run)})[/bold]\n"
     )
     console.print(_curves(scored, _Bars(console, scored)))
     console.print(_facts(run, scored))
@@ -79,6 +80,10 @@ def _slices(run: Run) -> str:
     return f"{min(slices)} to {max(slices)} slices each"
 
 
+def _shards(run: Run) -> str:
+    return f", in {run.plan.shards} shards" if run.plan.shards > 1 else ""
+
+
 def _some(count: int, what: str) -> str:
     return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
@@ -107,19 +112,29 @@ def _facts(run: Run, scored: Forecast) -> Table:
         ("storage", _storage(scored)),
     ):
         table.add_row(name, fact)
-    if run.grouping.method in ("bac", "centered"):
-        table.add_row(
-            "note", f"{run.grouping.method} grouping needs the data; planned with random groups of equal size"
-        )
+    for note in _notes(run):
+        table.add_row("note", note)
     if scored.plan.kind.startswith("rotations") and len(scored.plan.sequences) > scored.plan.groups:
-        table.add_row(
-            "note", f"more than {scored.plan.groups} rotations repeat: nothing is trained or served twice"
-        )
+        most = scored.plan.groups // run.plan.shards
+        table.add_row("note", f"more than {most} rotations repeat: nothing is trained or served twice")
     if not all(value.exact for value in scored.curves.alive):
         table.add_row(
             "note", "Monte Carlo: this stream or number of groups has no exact score here; errors are shown"
         )
     return table
+
+
+def _notes(run: Run) -> Iterator[str]:
+    """What the figures leave out of the run's settings."""
+    method, rounds = run.grouping.method, run.training.rounds
+    if method in ("bac", "centered"):
+        yield f"{method} grouping needs the data; planned with random groups of equal size"
+    if method == "updates":
+        yield "updates grouping needs the data; planned with clusters of equal size"
+    if run.plan.shards > 1:
+        yield "live data is that of the longest sequence, of one shard; all shards together hold more"
+    if rounds > 1:
+        yield f"passes and rounds are those of one round a module; training.rounds is {rounds}"
 
 
 def _rate(scored: Forecast) -> str:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import fedsgt
-from fedsgt.cli.options import Overrides
-from fedsgt.config import Run, load
+from fedsgt.cli.options import Overrides, SystemName, load_run
+from fedsgt.config import Run
 from fedsgt.errors import InputError
 from fedsgt.words import counted
 
@@ -35,11 +35,12 @@ def train(
     engine: Annotated[
         str | None, typer.Option(help="What carries the training out: in-process, flower or flower-sim.")
     ] = None,
+    system: SystemName = None,
     overrides: Overrides = None,
 ) -> None:
     """Train the modules that the plan wants and the run lacks; the same command goes on after any stop."""
     chosen = [] if engine is None else [f"engine.name={engine}"]
-    run = load(config, [*(overrides or ()), *chosen])
+    run = load_run(config, system, [*(overrides or ()), *chosen])
     train_run(run, output or _runs(run) / config.stem)
 
 

@@ -2,5 +2,6 @@
 
 from fedsgt.config.load import load, to_toml
 from fedsgt.config.model import Run
+from fedsgt.config.systems import SYSTEMS, System, system_settings
 
-__all__ = ["Run", "load", "to_toml"]
+__all__ = ["SYSTEMS", "Run", "System", "load", "system_settings", "to_toml"]

@@ -17,7 +17,10 @@ from fedsgt.errors import InputError
 
 
 def load(path: Path | str | None = None, overrides: Iterable[str] = ()) -> Run:
-    """The run of this file (the defaults without one), each `section.key=value` put over it."""
+    """The run of this file (the defaults without one), each `section.key=value` put over it.
+
+    Without a value (`section.key=`) the key is as if the file did not have it.
+    """
     values = {} if path is None else _read(Path(path))
     for override in overrides:
         _put(values, override)
@@ -57,6 +60,10 @@ def _put(values: dict[str, Any], override: str) -> None:
     section = values.setdefault(keys[0], {})
     if not isinstance(section, dict):
         raise InputError(f"{keys[0]}: {section!r} is not a section")
+    if not text.strip():
+        _check_known(keys)
+        section.pop(keys[1], None)
+        return
     try:
         section[keys[1]] = tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
@@ -87,13 +94,23 @@ def _keys(problem: ErrorDetails) -> list[str]:
     return [str(part) for part in problem["loc"][:2]]
 
 
+def _check_known(keys: list[str]) -> None:
+    """That a key which is taken away could be there at all."""
+    if keys[0] not in Run.model_fields:
+        raise InputError(_unknown(keys[:1]))
+    if keys[1] not in _keys_of(keys[0]):
+        raise InputError(_unknown(keys))
+
+
+def _keys_of(name: str) -> Mapping[str, Any]:
+    section = Run.model_fields[name].annotation
+    assert isinstance(section, type)
+    assert issubclass(section, BaseModel)
+    return section.model_fields
+
+
 def _unknown(keys: list[str]) -> str:
-    known: Mapping[str, Any] = Run.model_fields
-    if len(keys) > 1:
-        section = Run.model_fields[keys[0]].annotation
-        assert isinstance(section, type)
-        assert issubclass(section, BaseModel)
-        known = section.model_fields
+    known: Mapping[str, Any] = _keys_of(keys[0]) if len(keys) > 1 else Run.model_fields
     close = difflib.get_close_matches(keys[-1], known, n=1)
     hint = f"; did you mean {close[0]}?" if close else ""
     return f"{'.'.join(keys)}: unknown key{hint} (allowed: {', '.join(known)})"

@@ -62,7 +62,7 @@ class Data(Section):
 class Grouping(Section):
     """Slices to groups."""
 
-    method: Literal["random", "bac", "centered", "affinity"] = Field(
+    method: Literal["random", "bac", "centered", "affinity", "updates"] = Field(
         "random", description="how slices are grouped"
     )
     groups: Annotated[int, Field(ge=1, le=200)] = Field(10, description="number of groups, L")
@@ -82,6 +82,9 @@ class PlanSection(Section):
     budget: Few | None = Field(
         None,
         description="number of sequences, B; as many as groups by default; for `tree` the rotations to equal",
+    )
+    shards: Few = Field(
+        1, description="parts of the groups that never meet in a sequence; `budget` counts in each of them"
     )
     passes: Annotated[float, Field(gt=0)] | None = Field(
         None, description="most training cost, in passes over the data"
@@ -138,6 +141,9 @@ class Training(Section):
     weight_decay: Annotated[float, Field(ge=0)] = Field(0.0, description="weight decay of the optimiser")
     clip: Annotated[float, Field(gt=0)] | None = Field(1.0, description="largest gradient norm")
     seed: Seed = Field(0, description="seed from which all training seeds are derived by hashing")
+    start: Literal["own", "common"] = Field(
+        "own", description="fresh weights of a module: its own, or the same for all modules of one depth"
+    )
 
 
 class Privacy(Section):
@@ -230,6 +236,17 @@ class Run(Section):
         slices = self.grouping.slices
         return [slices] * self.data.clients if isinstance(slices, int) else slices
 
+    def _check_plan(self, groups: int) -> None:
+        shards, passes = self.plan.shards, self.plan.passes
+        if shards > groups:
+            raise ValueError(f"plan.shards: {shards} for {groups} groups; at most one for each group")
+        largest = -(-groups // shards)
+        least = (largest + 1) / 2
+        if passes is not None and passes < least:
+            raise ValueError(
+                f"plan.passes: {passes:g} is too little; {largest} groups take at least {least:g}"
+            )
+
     @model_validator(mode="after")
     def _fits_together(self) -> Run:
         clients, groups = self.data.clients, self.grouping.groups
@@ -242,11 +259,11 @@ class Run(Section):
         total = sum(self.slices_per_client())
         if groups > total:
             raise ValueError(f"grouping.groups: {groups} is more than the {total} slices; at most {total}")
-        passes, least = self.plan.passes, (groups + 1) / 2
-        if passes is not None and passes < least:
+        if self.grouping.method == "updates" and groups > clients:
             raise ValueError(
-                f"plan.passes: {passes:g} is too little; {groups} groups take at least {least:g}"
+                f"grouping.groups: {groups} clusters of {clients} clients; with updates at most {clients}"
             )
+        self._check_plan(groups)
         needs_threshold = self.unlearning.retrain in ("below-modules", "below-accuracy")
         if needs_threshold != (self.unlearning.threshold is not None):
             raise ValueError(

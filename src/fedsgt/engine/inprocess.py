@@ -31,7 +31,7 @@ class InProcess:
     def __init__(self, setup: Setup, stack: Stack, notify: Notify = lambda task, update: None) -> None:
         workers = setup.run.engine.workers
         self.setup, self.notify = setup, notify
-        self.server = Server(stack, setup.read_module, setup.run.training.seed)
+        self.server = Server(stack, setup.read_module, setup.run.training)
         self.pool: Pool = Processes(setup, workers) if workers else Inline(setup)
         self.capacity = workers + 1
         self.rounds: dict[int, Round] = {}

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from fedsgt.config.model import Training
 from fedsgt.engine.aggregate import RunningMean
 from fedsgt.engine.seeds import seed_of
 from fedsgt.engine.task import ReadModule, Result, Task, Tensors, Update
@@ -15,9 +16,9 @@ from fedsgt.stack.stack import Stack
 class Server:
     """Knows shapes and finished modules, and no data. Its arithmetic is NumPy's, in one fixed order."""
 
-    def __init__(self, stack: Stack, read_module: ReadModule, seed: int) -> None:
+    def __init__(self, stack: Stack, read_module: ReadModule, training: Training) -> None:
         self.stack, self.read_module = stack, read_module
-        self.seed = seed
+        self.training = training
 
     def start(self, task: Task) -> Tensors:
         """A later round goes on from its state; a first one takes the parent's head and a fresh module."""
@@ -25,8 +26,14 @@ class Server:
             return task.state
         # All sequences begin with one head, so that averaging whole models later makes sense.
         parent = self.read_module(task.parents[-1]) if task.parents else None
-        head = parent or self.stack.initial_head(seed_of("head", self.seed))
-        return self.stack.begin(seed_of("module", task.key), head)
+        head = parent or self.stack.initial_head(seed_of("head", self.training.seed))
+        return self.stack.begin(self._fresh(task), head)
+
+    def _fresh(self, task: Task) -> int:
+        """The seed of a module's fresh parameters: of no data, or of none but its own key's."""
+        if self.training.start == "own":
+            return seed_of("module", task.key)
+        return seed_of("start", self.training.seed, len(task.parents) + 1)
 
     def open(self, task: Task, records: Mapping[str, int]) -> Round:
         """A round on so many records of each client."""

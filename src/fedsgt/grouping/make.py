@@ -12,6 +12,7 @@ from fedsgt.grouping.centered import centered_groups
 from fedsgt.grouping.problem import Hints, Ints, Labels, Limits, Problem, read_problem
 from fedsgt.grouping.randomized import random_groups
 from fedsgt.grouping.result import Grouping
+from fedsgt.grouping.updates import update_groups
 
 Method = Callable[[Problem, Hints, np.random.Generator], Ints]
 
@@ -20,9 +21,12 @@ METHODS: dict[str, Method] = {
     "bac": bac_groups,
     "centered": centered_groups,
     "affinity": affinity_groups,
+    "updates": update_groups,
 }
 # Their choice depends on what the data are, which a manifest and a certificate must say.
-LOOK_AT_DATA = frozenset({"bac", "centered"})
+LOOK_AT_DATA = frozenset({"bac", "centered", "updates"})
+# Their groups are as large as they come out, and each client is in one: balance and limits do not bind them.
+WHOLE_CLIENTS = frozenset({"updates"})
 
 
 def make(
@@ -35,18 +39,20 @@ def make(
     embeddings: ArrayLike | None = None,
     clusters: Labels | None = None,
     rates: ArrayLike | None = None,
+    updates: ArrayLike | None = None,
 ) -> Grouping:
     """Put client i's `slices[i]` slices into `groups` groups whose sizes differ by at most one slice.
 
     `limits` is the most groups a client may be in: one number, or one (or None) per client. `embeddings`
     has a row per slice, for `bac` and `centered`; `affinity` needs `clusters` or `rates`, one per client.
-    A method looks at nothing but its own, and gives the same for the same seed.
+    `updates`, a row per client, is for the method of that name: it keeps clients whole, whatever size the
+    groups then have. A method looks at nothing but its own, and gives the same for the same seed.
     """
     if method not in METHODS:
         raise InputError(f"grouping method: {method!r} is not one of {', '.join(METHODS)}")
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
         raise InputError(f"seed: {seed!r} is not a whole number of at least 0")
-    problem = read_problem(slices, groups, limits)
-    hints = Hints(embeddings, clusters, rates)
+    problem = read_problem(slices, groups, None if method in WHOLE_CLIENTS else limits)
+    hints = Hints(embeddings, clusters, rates, updates)
     group_of = METHODS[method](problem, hints, np.random.default_rng(seed))
     return Grouping(problem.client_of, group_of, problem.groups, method, method in LOOK_AT_DATA)

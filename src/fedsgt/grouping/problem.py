@@ -68,6 +68,7 @@ class Hints:
     embeddings: ArrayLike | None = None
     clusters: Labels | None = None
     rates: ArrayLike | None = None
+    updates: ArrayLike | None = None
 
 
 def read_problem(slices: ArrayLike, groups: int, limits: Limits) -> Problem:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from math import factorial, isfinite
 from numbers import Integral, Real
@@ -39,21 +39,27 @@ def make(
     prior: ArrayLike | None = None,
     seed: int = 0,
     progress: Progress = ignore,
+    shards: int = 1,
 ) -> Plan:
     """A plan of this kind.
 
     `budget` limits the number of sequences (for `tree`: the number of rotations whose service it must equal),
     `passes` the training cost in passes over the data; `prior` is the chance of each group to be hit. A long
-    search calls `progress` with the share that is done.
+    search calls `progress` with the share that is done. With several `shards` the groups are cut into so many
+    consecutive runs, nearly equal, and each run has a plan of its own, with this budget.
     """
     if kind not in KINDS:
         raise InputError(f"plan: {kind!r} is unknown; one of {', '.join(KINDS)}")
     _check_count("groups", groups)
     if budget is not None:
         _check_count("budget", budget)
-    _check_passes(groups, passes)
+    _check_count("shards", shards)
+    if shards > groups:
+        raise InputError(f"shards: {shards} for {groups} groups; at most one for each group")
+    _check_passes(-(-int(groups) // int(shards)), passes)
     chances = None if prior is None else check_prior(prior, groups)
-    return KINDS[kind](Wanted(int(groups), budget, passes, chances, seed, progress))
+    wanted = Wanted(int(groups), budget, passes, chances, seed, progress)
+    return KINDS[kind](wanted) if shards == 1 else _sharded(kind, wanted, int(shards))
 
 
 def _check_count(name: str, count: int) -> None:
@@ -69,6 +75,33 @@ def _check_passes(groups: int, passes: float | None) -> None:
         raise InputError(f"passes: {passes} is not a finite number of passes; leave it out for no limit")
     if passes is not None and passes < least:
         raise InputError(f"passes: {passes:g} is too little; one order of {groups} groups takes {least:g}")
+
+
+def _sharded(kind: str, wanted: Wanted, shards: int) -> Plan:
+    """The plans of the shards side by side, shard after shard."""
+    sequences: list[list[int]] = []
+    inner: dict[int, Plan] = {}
+    for number, shard in enumerate(np.array_split(np.arange(wanted.groups), shards)):
+        size = len(shard)
+        if size not in inner or wanted.prior is not None:  # alike shards have like plans: searched once
+            inner[size] = KINDS[kind](_inside(wanted, shard, number, shards))
+        sequences += [shard[list(path)].tolist() for path in inner[size].sequences]
+    return Plan.of(kind, wanted.groups, sequences)
+
+
+def _inside(wanted: Wanted, shard: NDArray[np.int64], number: int, shards: int) -> Wanted:
+    """What is wanted of one shard: so many passes over all the data are as many over each shard's own."""
+    chances = None if wanted.prior is None else wanted.prior[shard]
+    if chances is not None:
+        total = float(chances.sum())
+        chances = chances / total if total else None  # a shard that nobody asks about: any order will do
+    told = wanted.progress
+    return replace(
+        wanted,
+        groups=len(shard),
+        prior=chances,
+        progress=lambda share: told((number + share) / shards),
+    )
 
 
 def _rotations(wanted: Wanted) -> Plan:

@@ -87,7 +87,8 @@ class Plan:
         """E[groups behind the longest live prefix] after so many independent requests (LongSeq).
 
         `prior` is the chance of each group to be hit by a request (uniform by default). Exact up to 20
-        groups; beyond that a Monte Carlo estimate, whose `stderr` is not zero.
+        groups; beyond that a Monte Carlo estimate, whose `stderr` is not zero. In a plan of several shards
+        it is the longest prefix of any of them, and not the sum over shards.
         """
         return _each(requests, lambda counts: scores.expected_live(self, counts, self._prior(prior)))
 

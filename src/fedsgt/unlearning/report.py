@@ -1,4 +1,4 @@
-"""One page on a run: what it is, what is live, what was deleted, and what to expect.
+"""One page on a run: what it is, what is live, what was deleted, what it cost, and what to expect.
 
 Its figures depend on the live modules, so it names the ledger's version it was made at, and is written only
 if no request came meanwhile; the next request destroys it.
@@ -25,9 +25,12 @@ from fedsgt.unlearning.destroy import FIGURES
 from fedsgt.unlearning.forecast import accuracy_ahead, chances
 from fedsgt.unlearning.history import Served
 from fedsgt.unlearning.outlook import Outlook, current_evaluation, outlook
+from fedsgt.unlearning.report_comparison import Comparison, Others, compare, given, remember, remembered
+from fedsgt.unlearning.report_costs import Costs, costs
 from fedsgt.unlearning.report_page import page
 from fedsgt.unlearning.signing import PublicKey
 
+Evaluate = Callable[[RunFolder], object]
 REPORT = FIGURES[1]
 REQUESTS, REQUESTS_SCORED, CERTIFICATES = 10, 5, 100
 # Probabilities that are held at once for expected accuracies; larger runs do without.
@@ -58,41 +61,81 @@ class Report:
     ahead_strategy: str
     certificates: list[Checked]
     """Of the last requests."""
+    costs: Costs
+    comparison: Comparison | None
+    """None if the run is compared with no other."""
     head: Entry
     made: str
 
+    def to_json(self) -> dict[str, Any]:
+        """The page's numbers, for programs."""
+        return {
+            "run": str(self.folder.path.resolve()),
+            "made": self.made,
+            "status": self.outlook.to_json(),
+            "evaluation": self.evaluation,
+            "expected_accuracy": [None if value is None else float(value) for value in self.ahead],
+            "costs": self.costs.to_json(),
+            "comparison": None if self.comparison is None else self.comparison.to_json(),
+        }
+
 
 def write_report(
-    folder: RunFolder, output: Path | None = None, evaluate: Callable[[RunFolder], object] | None = None
+    folder: RunFolder,
+    output: Path | None = None,
+    evaluate: Evaluate | None = None,
+    against: Sequence[Path] = (),
 ) -> Path:
     """Write the page and say where; `evaluate` is called if there is no evaluation of what is live now.
 
-    Without it the page has the accuracies that are there already, or none.
+    Without it the page has the accuracies that are there already, or none. The runs that it is compared with
+    are remembered; without any, those remembered are shown.
     """
     place = _place(folder, output)
+    others = given(folder, against) if against else remembered(folder)
+    while True:
+        found = _settled(folder, evaluate, others)
+        data = page(found, place.parent).encode()
+        with folder.publishing() as now:
+            if now.position == found.outlook.position:
+                _write(folder, place, data)
+                if against:
+                    remember(folder, others)
+                return place
+
+
+def read_report(folder: RunFolder, evaluate: Evaluate | None = None, against: Sequence[Path] = ()) -> Report:
+    """The same facts without a page."""
+    others = given(folder, against) if against else remembered(folder)
+    found = _settled(folder, evaluate, others)
+    if against:
+        remember(folder, others)
+    return found
+
+
+def _settled(folder: RunFolder, evaluate: Evaluate | None, others: Others) -> Report:
+    """The facts of one version of the ledger."""
     while True:
         before = folder.live()
         try:
             if evaluate is not None and current_evaluation(folder, before) is None:
                 evaluate(folder)
-            found = gather(folder, scored=evaluate is not None)
+            found = gather(folder, evaluate is not None, others)
         except StoreError:
             if folder.live().position == before.position:
                 raise
             continue  # a request has destroyed what was being read
-        data = page(found, place.parent).encode()
-        with folder.publishing() as now:
-            if now.position == found.outlook.position:
-                _write(folder, place, data)
-                return place
+        if folder.live().position == found.outlook.position:
+            return found
 
 
-def gather(folder: RunFolder, scored: bool) -> Report:
+def gather(folder: RunFolder, scored: bool, others: Others) -> Report:
     """The facts; whoever shows them makes sure that the ledger has not moved on meanwhile."""
     found = outlook(folder, REQUESTS)
     live = folder.live()
     strategy = folder.config.serving.strategy
     strategy = "all" if strategy == "merged" else strategy
+    spent = costs(folder, live, folder.present())
     return Report(
         folder=folder,
         live=live,
@@ -101,6 +144,8 @@ def gather(folder: RunFolder, scored: bool) -> Report:
         ahead=_ahead(folder, live, found, strategy) if scored else [],
         ahead_strategy=strategy,
         certificates=_checked(folder, found.past.requests[-CERTIFICATES:]),
+        costs=spent,
+        comparison=compare(folder, live, spent, others),
         head=folder.ledger.entries(after=live.position - 1)[0],
         made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from fedsgt.plans import Estimate
 
@@ -38,3 +39,31 @@ def percent(value: Estimate) -> str:
 
 def number(value: Estimate) -> str:
     return f"{float(value):.2f}" + ("" if value.exact else f" ± {value.stderr:.2g}")
+
+
+def size(count: float) -> str:
+    """Bytes as a person reads them."""
+    for name, step in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= step:
+            return f"{count / step:,.2f} {name}"
+    return f"{count:.0f} bytes"
+
+
+@dataclass(frozen=True)
+class Unit:
+    """Of times that stand together."""
+
+    name: str
+    seconds: float
+
+    def number(self, seconds: float) -> str:
+        return f"{seconds / self.seconds:,.2f}"
+
+    def show(self, seconds: float) -> str:
+        return f"{self.number(seconds)} {self.name}"
+
+
+def unit_of(largest: float) -> Unit:
+    """The one in which a person reads this time."""
+    units = (Unit("hours", 3600), Unit("minutes", 60), Unit("seconds", 1))
+    return next(unit for unit in units if largest >= 5 * unit.seconds or unit.seconds == 1)

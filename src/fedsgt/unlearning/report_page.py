@@ -9,10 +9,11 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fedsgt.unlearning.report_comparison_page import comparison_section
+from fedsgt.unlearning.report_costs_page import costs_section
 from fedsgt.unlearning.report_html import box, number, percent, stroke, swatch, table
 from fedsgt.unlearning.report_records import certificates, configuration, proofs
 from fedsgt.unlearning.report_svg import accuracy_curves, tree, unlearning_curve
-from fedsgt.unlearning.report_traffic import communication
 
 if TYPE_CHECKING:
     from fedsgt.unlearning.outlook import Outlook
@@ -37,9 +38,10 @@ def page(report: Report, place: Path) -> str:
         _tree(report.outlook),
         _curve(report),
         _accuracy(report),
+        comparison_section(report),
+        costs_section(report),
         certificates(report, place),
         proofs(report),
-        communication(report),
         configuration(report),
     )
     return (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from fedsgt.plans.plan import Path
@@ -13,7 +13,7 @@ from fedsgt.unlearning.outlook import Outlook
 
 Point = tuple[float, float]
 # What is drawn of large plans and long histories.
-MODULES, DEPTH, PAST = 1500, 50, 50
+MODULES, DEPTH, PAST, DOTS = 1500, 50, 50, 1000
 CELL, HEIGHT, LEFT = 34, 26, 74
 NODE_WIDTH, NODE_HEIGHT = 26, 20
 
@@ -101,14 +101,14 @@ class Axes:
     def label(self, value: float, text: str, down: int = 280, anchor: str = "middle") -> str:
         return f'<text x="{self.x(value):.1f}" y="{down}" text-anchor="{anchor}">{text}</text>'
 
-    def levels(self) -> str:
-        """Lines across, with their percentages."""
+    def levels(self, show: Callable[[float], str] = "{:.0%}".format) -> str:
+        """Lines across, with what they stand for."""
         found = []
         for part in range(5):
             value = self.low + (self.high - self.low) * part / 4
             y = self.y(value)
             found.append(f'<path class="grid" d="M52 {y:.0f}H702"/>')
-            found.append(f'<text x="46" y="{y + 4:.0f}" text-anchor="end">{value:.0%}</text>')
+            found.append(f'<text x="46" y="{y + 4:.0f}" text-anchor="end">{show(value)}</text>')
         return "".join(found)
 
 
@@ -185,3 +185,40 @@ def accuracy_curves(sequences: Sequence[Sequence[float]]) -> str:
         points = [(float(depth), value) for depth, value in enumerate(curve, start=1)]
         parts += [axes.line(points, "curve"), *(axes.dot(x, y) for x, y in points)]
     return _chart("accuracy of each sequence against the number of its modules", *parts)
+
+
+def seconds_over_records(points: Sequence[Point], line: Point | None) -> tuple[str, int]:
+    """Modules as dots, with a line given by its start and slope; and how many of them are drawn."""
+    drawn = points[:: math.ceil(len(points) / DOTS)]
+    most, longest = max(x for x, _ in points), max(y for _, y in points)
+    ends = _ends(line, most) if line is not None else []
+    axes = Axes(0, _round_up(most), 0, _round_up(max([longest, *(y for _, y in ends)])))
+    quarters = [axes.last * part / 4 for part in range(5)]
+    parts = [
+        axes.levels(_short),
+        *(axes.label(value, _short(value)) for value in quarters),
+        *(axes.dot(x, y) for x, y in drawn),
+        axes.line(ends, "groups"),
+    ]
+    return _chart("seconds of each module over its records", *parts), len(drawn)
+
+
+def _ends(line: Point, most: float) -> list[Point]:
+    """Of the line within the drawing, which has no time below zero."""
+    start, slope = line
+    first = -start / slope if start < 0 < slope else 0.0
+    return [(x, start + slope * x) for x in (first, most)]
+
+
+def _round_up(value: float) -> float:
+    """To a number whose quarters are short."""
+    if value <= 0:
+        return 1.0
+    ten = 10.0 ** math.floor(math.log10(value))
+    return next(
+        ten * step for step in (1, 1.2, 1.6, 2, 2.4, 3.2, 4, 6, 8, 10) if value <= ten * step * (1 + 1e-9)
+    )
+
+
+def _short(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"

@@ -1,4 +1,4 @@
-"""The part of a report on communication: what each client was asked for, beside what the paper expects."""
+"""The part of a report on what went over the wire, client by client."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ from collections.abc import Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
-from fedsgt.build.traffic import paper_rounds, read_traffic
 from fedsgt.unlearning.report_html import box, swatch, table
 
 if TYPE_CHECKING:
-    from fedsgt.build.description import Description
     from fedsgt.engine.traffic import Traffic
     from fedsgt.unlearning.report import Report
 
@@ -18,41 +16,33 @@ LISTED = 50
 WIDTH, HEIGHT = 220, 20
 
 
-def communication(report: Report) -> str:
+def carried(report: Report) -> str:
     """Nothing for a run that no Flower has carried: there was no communication."""
-    traffic, rounds = read_traffic(report.folder), report.folder.config.training.rounds
+    traffic, expected = report.costs.traffic, report.costs.per_client.corrected_rounds
     if traffic is None or not traffic.clients:
         return ""
-    about = report.live.description
-    expected = paper_rounds(about, rounds)
+    alone = report.costs.modules * report.folder.config.training.rounds
     return (
-        f"<h2>Communication</h2>{_summary(traffic, about, rounds, expected)}{_key(expected)}"
+        f"<h3>What Flower carried</h3>{_summary(traffic, alone)}{_key(expected)}"
         f'<div class="wide">{_table(traffic, expected)}</div>{_left_out(traffic)}'
-        '<p class="soft">Bytes are those of tensors and texts, before encryption; the frozen modules that a '
-        "client trains on top of are sent to it once. All that the run has sent counts, repeated rounds and "
-        "later trainings too; the expectation is that of one whole training.</p>"
+        '<p class="soft">Bytes are those of tensors and texts, before encryption. All that the run has sent '
+        "counts, repeated rounds and later trainings too; the expectation is that of one whole training.</p>"
     )
 
 
-def _summary(traffic: Traffic, about: Description, rounds: int, expected: float | None) -> str:
-    alone = len(about.modules) * rounds
-    formula = (
-        "The paper's formula does not cover this plan or these clients."
-        if expected is None
-        else f"The paper's formula, for groups of equal size, expects <b>{expected:.2f}</b>."
-    )
+def _summary(traffic: Traffic, alone: int) -> str:
     return (
         f"<p><b>{traffic.rounds}</b> rounds in all, where one module at a time takes <b>{alone}</b> for one "
         "whole training: all modules that can be trained at a time go to a client in one message.</p>"
         f"<p>A client got <b>{traffic.mean('messages'):.1f}</b> messages on average, which asked it for "
         f"<b>{traffic.mean('modules'):.1f}</b> updates of modules: the rounds that it would have joined if "
-        f"each module had travelled alone. {formula}</p>"
+        "each module had travelled alone.</p>"
     )
 
 
 def _key(expected: float | None) -> str:
     kinds = [(box("new"), "messages"), (box("live"), "updates of modules")]
-    kinds += [(swatch(_mark(9)), "the formula's expectation")] if expected is not None else []
+    kinds += [(swatch(_mark(9)), "expected for groups of equal size")] if expected is not None else []
     return '<ul class="key">' + "".join(f"<li>{sign}{text}</li>" for sign, text in kinds) + "</ul>"
 
 

@@ -1,0 +1,72 @@
+"""`python -m experiments NAME...`: measure what is missing, then draw plots and write tables."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from experiments.harness.pages import write_index, write_report
+from experiments.harness.pool import experiment, missing, run_jobs
+from experiments.harness.results import Results
+from experiments.harness.settings import HERE, NAMES, Settings, load_settings
+from fedsgt.build.locks import only_holder
+from fedsgt.errors import InputError
+
+WORK = HERE / ".work"
+
+
+def main(words: list[str] | None = None) -> None:
+    """One line says what is wrong, if anything is."""
+    asked = _asked(words)
+    try:
+        run(asked.names or list(NAMES), asked.quick, asked.task, asked.jobs, asked.output, asked.only_pages)
+    except InputError as error:
+        sys.exit(f"experiments: {error}")
+    except KeyboardInterrupt:
+        sys.exit("experiments: stopped; the same command goes on with what is missing")
+
+
+def run(
+    names: list[str], quick: bool, tasks: list[str], jobs: int, output: Path | None, only_pages: bool
+) -> None:
+    """Of each experiment all seeds of all cells that are missing; results are kept one by one."""
+    chosen = [load_settings(name, quick, tasks) for name in names]
+    # Tiny results, and those of other tasks than the experiment's own, do not go among the committed ones.
+    home = output or (WORK / ("quick" if quick else "other") if quick or tasks else HERE)
+    work = home if home != HERE else WORK
+    work.mkdir(parents=True, exist_ok=True)
+    outcomes = {settings.name: Results.read(home / settings.name / "results") for settings in chosen}
+    if not only_pages:
+        with only_holder(work / "lock", work):
+            todo = [job for settings in chosen for job in missing(settings, outcomes[settings.name])]
+            run_jobs(todo, outcomes, work, jobs)
+    for settings in chosen:
+        _write(settings, outcomes[settings.name], home)
+    write_index(home)
+
+
+def _write(settings: Settings, results: Results, home: Path) -> None:
+    wanted = {cell.name for cell in experiment(settings.name).cells(settings)}
+    results.cells = {name: seeds for name, seeds in results.cells.items() if name in wanted}
+    if results.cells:
+        place = write_report(settings, results, home / settings.name)
+        print(place)
+
+
+def _asked(words: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m experiments", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(NAMES)}; all without it")
+    parser.add_argument("--quick", action="store_true", help="all of it tiny, in minutes, on digits")
+    parser.add_argument(
+        "--task", action="append", default=[], metavar="TASK", help="a task of experiments/tasks instead"
+    )
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes, one thread each")
+    parser.add_argument("--output", type=Path, metavar="FOLDER", help="where results go instead")
+    parser.add_argument("--only-pages", action="store_true", help="measure nothing, write the pages anew")
+    return parser.parse_args(words)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Training time, passes, rounds and bytes."""

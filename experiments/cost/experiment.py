@@ -1,0 +1,124 @@
+"""Training time against passes, and what a client sends and fetches (the paper's Table 3, Section 4.3)."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from shutil import rmtree
+from typing import Any
+
+import numpy as np
+
+from experiments.cost.pages import claims, draw, tables
+from experiments.harness.bench import Bench, Trained, described
+from experiments.harness.live import rounded
+from experiments.harness.report import Plot, Report
+from experiments.harness.results import Cell, Results
+from experiments.harness.settings import Settings
+from fedsgt.grouping import make as make_grouping
+from fedsgt.plans import rotations
+
+CAPTION = (
+    "CPU seconds of a whole training (left: by system, with what FedAvg's time and the passes foretell as a "
+    "mark; middle: against the number of records; right: wall seconds of FedSGT's phases, over the mean of all)."
+)
+
+
+def cells(settings: Settings) -> list[Cell]:
+    timed = [
+        Cell(
+            f"{task.replace('/', '-')}-{records}",
+            {"task": task, "records": records, "systems": _systems(settings, records)},
+            "time",
+        )
+        for task in settings.tasks
+        for records in settings["records"]
+    ]
+    keys = ("clients", "groups", "slices", "groupings")
+    return [*timed, Cell("traffic", {key: settings[key] for key in keys}, "traffic")]
+
+
+def _systems(settings: Settings, records: int) -> list[str]:
+    found: list[str] = settings["systems" if records == settings["records"][0] else "grown"]
+    return found
+
+
+def measure(settings: Settings, cell: Cell, seed: int, work: Path) -> dict[str, Any]:
+    if cell.name == "traffic":
+        return _traffic(settings, seed)
+    about, bench = cell.about, Bench(work / "cost")
+    _timed(bench, about["task"], seed, "fedavg", settings["warm_up"], ["training.rounds=1"])
+    return {
+        system: _timed(bench, about["task"], seed, system, about["records"]) for system in about["systems"]
+    }
+
+
+def _timed(
+    bench: Bench, task: str, seed: int, system: str, records: int, more: list[str] | None = None
+) -> dict[str, Any]:
+    """CPU seconds of a training that finds nothing done before, and leaves nothing."""
+    overrides = [f"data.limit={records}", "data.test_limit=20", *(more or [])]
+    run = bench.config(task, seed, system, "iid", overrides, shared=False)
+    rmtree(bench.work, ignore_errors=True)
+    started = time.process_time()
+    trained = bench.trained(run)
+    seconds = time.process_time() - started
+    found = {
+        "seconds": round(seconds, 3),
+        "passes": passes(trained),
+        "sequences": len(trained.plan.sequences),
+        "module_bytes": _module_bytes(trained),
+        "phases": _phases(trained),
+        "settings": described(run),
+    }
+    rmtree(bench.work)
+    return found
+
+
+def passes(trained: Trained) -> float:
+    """Over all the data, each of so many epochs; clustering by first updates takes one more."""
+    config = trained.folder.config
+    return trained.plan.passes * config.training.rounds + (config.grouping.method == "updates")
+
+
+def _module_bytes(trained: Trained) -> int:
+    """Of the tensors that a client sends at the end of a round."""
+    key = next(iter(trained.folder.description.keys.values()))
+    return sum(tensor.nbytes for tensor in trained.folder.modules.get(key).values())
+
+
+def _phases(trained: Trained) -> list[float]:
+    """Seconds of local training by depth: the mean over the modules there. Wall time, so with neighbours' load."""
+    seconds, by_depth = trained.seconds(), dict[int, list[float]]()
+    for prefix, spent in seconds.items():
+        by_depth.setdefault(len(prefix), []).append(spent)
+    return rounded(np.mean(by_depth[depth]) for depth in sorted(by_depth))
+
+
+def _traffic(settings: Settings, seed: int) -> dict[str, Any]:
+    """Rounds that clients take part in, and frozen modules that they fetch, by slices a client."""
+    clients, groups = settings["clients"], settings["groups"]
+    plan, found = rotations(groups), {}
+    for slices in settings["slices"]:
+        numbers = range(seed * settings["groupings"], (seed + 1) * settings["groupings"])
+        counts = [
+            make_grouping("random", [slices] * clients, groups, seed=number).counts() for number in numbers
+        ]
+        rounds = np.array([plan.client_rounds(table) for table in counts])
+        found[f"S={slices}"] = {
+            "rounds": round(float(rounds.mean()), 5),
+            "least": int(rounds.min()),
+            "most": int(rounds.max()),
+            "fetched": round(float(np.mean([plan.client_downloads(table) for table in counts])), 5),
+        }
+    return found
+
+
+def report(settings: Settings, results: Results) -> Report:
+    tasks = [
+        task
+        for task in settings.tasks
+        if results.cells.get(f"{task.replace('/', '-')}-{settings['records'][0]}")
+    ]
+    plots = [Plot("time", CAPTION, lambda file: draw(file, settings, results, tasks))] if tasks else []
+    return Report(tables(settings, results, tasks), plots, claims(settings, results, tasks))

@@ -1,0 +1,1 @@
+"""What all experiments share: training runs, requests, results, statistics, plots and pages."""

@@ -1,0 +1,167 @@
+"""Runs of an experiment: configured from a task and a seed, trained once, and predicted with once."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from shutil import rmtree
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from experiments.harness.places import placed
+from experiments.harness.settings import HERE
+from fedsgt.build.display import Work
+from fedsgt.build.evaluate import score, test_probabilities
+from fedsgt.build.holders import load_test
+from fedsgt.build.run import RunFolder
+from fedsgt.build.train import train
+from fedsgt.config import Run, load, to_toml
+from fedsgt.config.systems import SYSTEMS
+from fedsgt.plans import Plan
+from fedsgt.plans.selection import live_prefix
+
+Prefix = tuple[int, ...]
+Floats = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Where runs are kept, so that experiments share what they train, and go on after a stop."""
+
+    work: Path
+
+    def config(
+        self,
+        task: str,
+        seed: int,
+        system: str = "fedsgt",
+        partition: str | None = None,
+        overrides: Sequence[str] = (),
+        shared: bool = True,
+    ) -> Run:
+        """The task's run under this system: one seed for partition, grouping and training.
+
+        With `shared`, equal modules of other runs of this task and seed are taken from a common store; a run
+        that deletes must have its own.
+        """
+        file = HERE / "tasks" / f"{task}.toml"
+        # One process with one thread: several runs go side by side instead.
+        common = [
+            "engine.workers=0",
+            *(f"{section}.seed={seed}" for section in ("data", "grouping", "training")),
+        ]
+        if partition is not None:
+            common.append(f"data.partition={partition}")
+        chosen = list(SYSTEMS[system].overrides)
+        if system.startswith("fed"):  # the same slices under every system, so that requests mean the same
+            chosen.append(f"grouping.slices={load(file).grouping.slices}")
+        run = placed(load(file, [*common, *chosen, *overrides]))
+        if not shared:
+            return run
+        store = (self.work / "stores" / lane(task, seed)).resolve()
+        return run.model_copy(update={"store": run.store.model_copy(update={"url": f"file://{store}"})})
+
+    def trained(self, run: Run, anew: bool = False) -> Trained:
+        """The run, trained if it is not yet; `anew` if it is to be changed, and so may be left changed."""
+        code = hashlib.sha256(to_toml(run).encode()).hexdigest()[:16]
+        path = self.work / "runs" / code
+        if anew and path.exists():
+            rmtree(path)
+        return Trained(train(run, path, Silent()))
+
+
+def lane(task: str, seed: int) -> str:
+    """What may not be trained side by side, as it shares a store."""
+    return f"{task.replace('/', '-')}-{seed}"
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A trained run, and what each of its modules says of the test records."""
+
+    folder: RunFolder
+    predicted: dict[Prefix, Floats] = field(default_factory=dict, repr=False)
+
+    @cached_property
+    def plan(self) -> Plan:
+        return self.folder.description.plan_made()
+
+    @cached_property
+    def labels(self) -> tuple[int, ...]:
+        return load_test(self.folder.config, self.folder.description.labels).labels
+
+    @property
+    def groups_of(self) -> list[list[int]]:
+        """The group of each slice, by client."""
+        return self.folder.description.groups_of
+
+    def accuracy(
+        self,
+        dead: Collection[int] = (),
+        strategy: str = "all",
+        sequences: Iterable[Sequence[int]] | None = None,
+    ) -> float | None:
+        """Of what serves when these groups are hit; none when exhausted. By the serve path's own scoring."""
+        orders = self.plan.sequences if sequences is None else sequences
+        prefixes = [live_prefix(order, dead) for order in orders]
+        self.predict(prefixes)
+        found = score(strategy, self.predicted, prefixes, self.labels)
+        return None if found is None else found.accuracy
+
+    def predict(self, prefixes: Iterable[Prefix]) -> Mapping[Prefix, Floats]:
+        missing = {prefix for prefix in prefixes if prefix and prefix not in self.predicted}
+        if missing:
+            live = self.folder.live()
+            self.predicted.update(test_probabilities(self.folder, live, sorted(missing), _untold))
+        return self.predicted
+
+    def predict_all(self) -> Trained:
+        """Once for all modules, as every call starts a model."""
+        self.predict([node.prefix for node in self.plan.nodes])
+        return self
+
+    def records(self) -> list[list[int]]:
+        """How many records each slice has, by client."""
+        return [list(client.records) for client in self.folder.description.clients]
+
+    def group_sizes(self) -> list[int]:
+        """Records of each group."""
+        sizes = [0] * self.plan.groups
+        for groups, records in zip(self.groups_of, self.records(), strict=True):
+            for group, count in zip(groups, records, strict=True):
+                sizes[group] += count
+        return sizes
+
+
+class Silent:
+    """A display for runs that are shown as a whole."""
+
+    def checking(self, share: float) -> None: ...
+
+    def begin(self, work: Work) -> None: ...
+
+    def trained(self, records: int) -> None: ...
+
+    def round_done(self, groups: tuple[int, ...], number: int, loss: float) -> None: ...
+
+    def module_done(self, groups: tuple[int, ...], loss: float) -> None: ...
+
+    def trouble(self, client: str, what: str) -> None: ...
+
+    def note(self, text: str) -> None: ...
+
+
+def _untold(share: float) -> None: ...
+
+
+def described(run: Run) -> dict[str, Any]:
+    """A run's settings as results keep them: without places of this machine."""
+    values = run.model_dump(mode="json", exclude={"store", "engine", "unlearning", "serving", "privacy"})
+    values["data"]["source"] = Path(values["data"]["source"]).name
+    values["model"]["backbone"] = Path(values["model"]["backbone"]).name
+    return values

@@ -1,0 +1,59 @@
+"""Requests carried out for real: records deleted from a run of its own, which is then trained again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from experiments.harness.bench import Silent, Trained
+from experiments.harness.requests import Request
+from fedsgt.build.holders import load_holdings
+from fedsgt.build.participation import check_participation
+from fedsgt.build.train import train
+from fedsgt.unlearning.request import Deletion
+from fedsgt.unlearning.unlearn import recover, unlearn
+
+SHARE = 10  # the paper's 100 records are a tenth of a slice
+
+
+class Deleting:
+    """Deletes as the paper's requests do: a tenth of a slice each time, while there is something left."""
+
+    def __init__(self, run: Trained) -> None:
+        self.folder = run.folder
+        clients = load_holdings(run.folder.config).clients
+        self.names = [client.name for client in clients]
+        self.left = [[[record.id for record in part] for part in client.cut()] for client in clients]
+        self.portion = [[max(1, len(part) // SHARE) for part in client] for client in self.left]
+
+    def request(self, request: Request) -> bool:
+        """Whether there was anything to delete."""
+        slices = range(len(self.left[request.client])) if request.slice is None else [request.slice]
+        records = [record for index in slices for record in self._taken(request, index)]
+        if records:
+            unlearn(self.folder, [Deletion(self.names[request.client], tuple(records))])
+        return bool(records)
+
+    def requests(self, stream: Iterable[Request]) -> None:
+        for request in stream:
+            self.request(request)
+
+    def _taken(self, request: Request, index: int) -> list[str]:
+        left = self.left[request.client][index]
+        count = len(left) if request.slice is None else self.portion[request.client][index]
+        taken, left[:] = left[:count], left[count:]
+        return taken
+
+    def retrain(self) -> Trained:
+        """What is dead, on what is retained; and every client is in it with all that it has left."""
+        folder = train(self.folder.config, Path(self.folder.path), Silent(), recover)
+        check_participation(folder)
+        self._check_nothing_lost(folder.description.clients)
+        self.folder = folder
+        return Trained(folder)
+
+    def _check_nothing_lost(self, entries: Iterable[object]) -> None:
+        """Counted from the ids that were asked for, not from what the run says of itself."""
+        expected = [[len(part) for part in client] for client in self.left]
+        found = [list(entry.records) for entry in entries]  # type: ignore[attr-defined]
+        assert found == expected, f"records by client and slice: {found}, but {expected} are retained"

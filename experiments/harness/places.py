@@ -1,0 +1,42 @@
+"""Where this machine has what configurations name: data and weights in folders instead of on the hub."""
+
+from __future__ import annotations
+
+import tomllib
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+
+from fedsgt.config import Run
+
+FILE = Path(__file__).parent.parent / "places.toml"
+ROOT = FILE.parent.parent
+
+
+def placed(run: Run) -> Run:
+    """The same run with local folders in place of names, where `places.toml` knows one that is there."""
+    data = run.data.model_copy(update={"source": _place(run.data.source)})
+    model = run.model.model_copy(update={"backbone": _place(run.model.backbone)})
+    return run.model_copy(update={"data": data, "model": model})
+
+
+def _place(name: str) -> str:
+    place = _places().get(name)
+    if place is None:
+        return name
+    path = _in_package(place.removeprefix("python:")) if place.startswith("python:") else ROOT / place
+    return str(path) if path is not None and path.exists() else name
+
+
+def _in_package(text: str) -> Path | None:
+    """A folder inside an installed package, which is not imported."""
+    package, _, rest = text.partition("/")
+    spec = find_spec(package)
+    places = list(spec.submodule_search_locations or ()) if spec else []
+    return Path(places[0]) / rest if places else None
+
+
+@cache
+def _places() -> dict[str, str]:
+    found: dict[str, str] = tomllib.loads(FILE.read_text(encoding="utf-8"))["places"]
+    return found

@@ -1,0 +1,70 @@
+"""What an experiment says of its results: tables, plots, and which claims hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from experiments.harness.statistics import Mean
+
+
+@dataclass(frozen=True)
+class Table:
+    """As it stands in the README."""
+
+    title: str
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+    def markdown(self) -> str:
+        lines = [f"**{self.title}**", "", _row(self.head), _row(["---"] * len(self.head))]
+        return "\n".join([*lines, *map(_row, self.rows)])
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A sentence of the paper, or of ours, and what our runs say to it."""
+
+    claim: str
+    paper: str
+    """What the paper reports."""
+    ours: str
+    verdict: str
+    """`holds`, `does not hold`, `in part` or `not decided`."""
+
+
+@dataclass(frozen=True)
+class Plot:
+    """A picture by name, and what draws it into a file."""
+
+    name: str
+    caption: str
+    draw: Callable[[Path], None]
+
+
+@dataclass(frozen=True)
+class Report:
+    tables: Sequence[Table] = ()
+    plots: Sequence[Plot] = ()
+    claims: Sequence[Claim] = field(default_factory=list)
+
+
+def verdict(difference: Mean, least: float = 0.0, equal: float | None = None) -> str:
+    """Whether a difference is above `least`; with `equal`, whether it is within so much of zero.
+
+    Decided by the whole interval, and not decided when that lies on both sides.
+    """
+    if difference.count < 2:
+        return "not decided"
+    if equal is not None:
+        inside = -equal <= difference.low and difference.high <= equal
+        outside = difference.low > equal or difference.high < -equal
+        return "holds" if inside else "does not hold" if outside else "not decided"
+    return (
+        "holds" if difference.low > least else "does not hold" if difference.high < least else "not decided"
+    )
+
+
+def _row(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"

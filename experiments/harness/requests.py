@@ -1,0 +1,74 @@
+"""Streams of deletion requests, the same for every system: they name clients and slices, not groups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedsgt.engine.seeds import seed_of
+
+
+@dataclass(frozen=True)
+class Request:
+    """Records of one slice, or (without a slice) a whole client."""
+
+    client: int
+    slice: int | None = None
+
+
+Stream = list[Request]
+BURST = 5
+
+
+def streams(kind: str, records: Sequence[Sequence[int]], count: int, length: int, seed: int) -> list[Stream]:
+    """So many streams of requests to clients whose slices have these numbers of records."""
+    rngs = [np.random.default_rng(seed_of("requests", kind, seed, number)) for number in range(count)]
+    return [KINDS[kind](rng, records, length) for rng in rngs]
+
+
+def hit(request: Request, groups_of: Sequence[Sequence[int]]) -> set[int]:
+    """The groups that lose data."""
+    groups = groups_of[request.client]
+    return set(groups) if request.slice is None else {groups[request.slice]}
+
+
+def deaths(stream: Stream, groups_of: Sequence[Sequence[int]]) -> Iterator[frozenset[int]]:
+    """The dead groups after no request, after one, and so on."""
+    dead: frozenset[int] = frozenset()
+    yield dead
+    for request in stream:
+        dead = dead | hit(request, groups_of)
+        yield dead
+
+
+def _single(rng: np.random.Generator, records: Sequence[Sequence[int]], length: int) -> Stream:
+    """The paper's: each request is about one slice, all alike, again and again."""
+    full = _full(records)
+    return [Request(*full[number]) for number in rng.integers(len(full), size=length)]
+
+
+def _clients(rng: np.random.Generator, records: Sequence[Sequence[int]], length: int) -> Stream:
+    """Whole clients leave, one after the other."""
+    return [Request(int(client)) for client in rng.permutation(len(records))[:length]]
+
+
+def _bursts(rng: np.random.Generator, records: Sequence[Sequence[int]], length: int) -> Stream:
+    """One client asks five times in a row, about slices of its own; then another does."""
+    full, stream = _full(records), Stream()
+    while len(stream) < length:
+        client = full[rng.integers(len(full))][0]
+        own = [slot for slot in full if slot[0] == client]
+        stream += [Request(*own[number]) for number in rng.integers(len(own), size=BURST)]
+    return stream[:length]
+
+
+def _full(records: Sequence[Sequence[int]]) -> list[tuple[int, int]]:
+    """Slices that have a record at all."""
+    return [
+        (client, index) for client, sizes in enumerate(records) for index, size in enumerate(sizes) if size
+    ]
+
+
+KINDS = {"slice": _single, "client": _clients, "burst": _bursts}

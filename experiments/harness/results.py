@@ -1,0 +1,121 @@
+"""Results on disk: one file a cell, in it one entry a seed, with what made it."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from fedsgt.store import Folder
+
+PACKAGES = ("fedsgt", "torch", "transformers", "peft", "numpy", "scikit-learn")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One line of a table or one curve of a figure; measured once for every seed."""
+
+    name: str
+    """Of its file."""
+    about: Mapping[str, Any]
+    """What tells it from the others; another value here is another result."""
+    lane: str = ""
+    """Cells of one lane and seed share a store, and are not measured side by side."""
+
+
+@dataclass
+class Results:
+    """The cells of one experiment that were measured, by name."""
+
+    folder: Path
+    cells: dict[str, dict[int, dict[str, Any]]] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, folder: Path) -> Results:
+        found = cls(folder)
+        for file in sorted(folder.glob("*.json")):
+            content = json.loads(file.read_text(encoding="utf-8"))
+            found.cells[file.stem] = {int(seed): entry for seed, entry in content["seeds"].items()}
+        return found
+
+    def has(self, cell: Cell, seed: int) -> bool:
+        """Whether this seed is there, and was measured with these settings."""
+        file = self.folder / f"{cell.name}.json"
+        if not file.is_file():
+            return False
+        content = json.loads(file.read_text(encoding="utf-8"))
+        return content["about"] == _plain(cell.about) and str(seed) in content["seeds"]
+
+    def put(self, cell: Cell, seed: int, measured: Mapping[str, Any], seconds: float) -> None:
+        """Keep a seed's result; those of other settings go."""
+        file, about = self.folder / f"{cell.name}.json", _plain(cell.about)
+        content: dict[str, Any] = {"about": about, "seeds": {}}
+        if file.is_file():
+            known = json.loads(file.read_text(encoding="utf-8"))
+            content = known if known["about"] == about else content
+        entry = {"result": measured, "cpu_seconds": round(seconds, 1), "made": provenance()}
+        content["seeds"][str(seed)] = entry
+        content["seeds"] = dict(sorted(content["seeds"].items(), key=lambda item: int(item[0])))
+        self.folder.mkdir(parents=True, exist_ok=True)
+        Folder(self.folder).write(file.name, (json.dumps(content, indent=1) + "\n").encode())
+        self.cells[cell.name] = {int(seed): entry for seed, entry in content["seeds"].items()}
+
+    def values(self, cell: str, *path: str | int) -> list[Any]:
+        """One number of a cell, for each seed in order; `path` leads to it."""
+        return [_at(entry["result"], path) for _, entry in sorted(self.cells.get(cell, {}).items())]
+
+    def seeds(self, cell: str) -> Iterator[tuple[int, Any]]:
+        for seed, entry in sorted(self.cells.get(cell, {}).items()):
+            yield seed, entry["result"]
+
+    def cpu_seconds(self) -> float:
+        """What all of it has cost."""
+        return sum(float(entry["cpu_seconds"]) for seeds in self.cells.values() for entry in seeds.values())
+
+
+@cache
+def provenance() -> dict[str, Any]:
+    """Who made a result: versions, commit, machine."""
+    return {
+        "versions": {"python": platform.python_version()} | {name: version(name) for name in PACKAGES},
+        "commit": _commit(),
+        "machine": f"{_processor()}, {os.cpu_count()} cores, one thread a process",
+    }
+
+
+def _commit() -> str:
+    """With a plus if the tree was changed since."""
+    found = _git("rev-parse", "--short=12", "HEAD")
+    changed = _git("status", "--porcelain", "--untracked-files=no", "--", "../../src")
+    return f"{found}{'+' if changed else ''}" or "unknown"
+
+
+def _git(*words: str) -> str:
+    here = Path(__file__).parent
+    done = subprocess.run(["git", *words], cwd=here, capture_output=True, text=True, check=False)
+    return done.stdout.strip()
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        return next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.machine()
+
+
+def _plain(about: Mapping[str, Any]) -> Any:
+    return json.loads(json.dumps(about))
+
+
+def _at(value: Any, path: tuple[str | int, ...]) -> Any:
+    for key in path:
+        value = value[key]
+    return value

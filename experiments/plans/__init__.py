@@ -1,0 +1,1 @@
+"""Rotations against other plans."""

@@ -1,0 +1,1 @@
+"""How many slices a client."""

@@ -1,0 +1,1 @@
+"""Theory against simulation."""

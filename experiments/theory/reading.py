@@ -1,0 +1,40 @@
+"""What tables, plots and claims of this experiment take from its results."""
+
+from __future__ import annotations
+
+from experiments.harness.results import Results
+from experiments.harness.settings import Settings
+from experiments.harness.statistics import Mean, mean_of
+
+
+def average(results: Results, *path: str | int) -> Mean:
+    return mean_of(results.values(str(path[0]), *path[1:]))
+
+
+def gap(results: Results, *path: str) -> Mean:
+    """By how much of the foretold rate the simulated one is above it, seed by seed."""
+    simulated, formula = (
+        results.values(path[0], *path[1:], kind, "rate") for kind in ("simulated", "theory")
+    )
+    return mean_of([one / other - 1 for one, other in zip(simulated, formula, strict=True)])
+
+
+def foretold(results: Results, *path: str) -> Mean:
+    """A closed form: one number, but where it depends on the seed's grouping."""
+    return mean_of(results.values(path[0], *path[1:], "theory", "rate"))
+
+
+def of_clients(settings: Settings) -> list[str]:
+    return [*(f"S={slices}" for slices in settings["client_slices"]), "fedcio"]
+
+
+def words(name: str) -> str:
+    kind, budget = name.split("-")
+    more = {"rotations": "", "spread": " evenly spread", "first": " first", "iterative": " iterative"}[kind]
+    return f"B={budget}{more}"
+
+
+def in_figure(settings: Settings) -> list[str]:
+    """The budgets of the paper's figure: the largest below L, L, and those above."""
+    above = [f"iterative-{budget}" for budget in settings["more"]]
+    return [f"spread-{max(settings['fewer'])}", f"rotations-{settings['groups']}", *above]

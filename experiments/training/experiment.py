@@ -1,0 +1,115 @@
+"""Test accuracy after training: FedSGT, FedAvg and FedCIO, IID and skewed (the paper's Figure 4)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from experiments.harness.bench import Bench, described
+from experiments.harness.plots import bars, figure
+from experiments.harness.report import Claim, Plot, Report, Table, verdict
+from experiments.harness.results import Cell, Results
+from experiments.harness.settings import Settings
+from experiments.harness.statistics import difference, mean_of
+
+SYSTEMS = {"fedsgt": "FedSGT", "fedavg": "FedAvg", "fedcio": "FedCIO"}
+PARTITIONS = {"iid": "IID", "dirichlet": "Dirichlet 0.3"}
+CLOSE = 0.03  # what we take "comparable" to mean, as a difference of accuracies
+
+
+def cells(settings: Settings) -> list[Cell]:
+    return [
+        Cell(name(task, partition, system), {"task": task, "partition": partition, "system": system}, task)
+        for task in settings.tasks
+        for partition in settings.partitions
+        for system in SYSTEMS
+    ]
+
+
+def name(task: str, partition: str, system: str) -> str:
+    return f"{task.replace('/', '-')}-{partition}-{system}"
+
+
+def measure(settings: Settings, cell: Cell, seed: int, work: Path) -> dict[str, Any]:
+    about = cell.about
+    run = Bench(work).config(about["task"], seed, about["system"], about["partition"])
+    trained = Bench(work).trained(run).predict_all()
+    sequences = trained.plan.sequences
+    depths = range(1, max(map(len, sequences)) + 1)
+    curve = [
+        mean_of([trained.accuracy((), "all", [order[:depth]]) or 0.0 for order in sequences]).value
+        for depth in depths
+    ]
+    accuracy = {strategy: trained.accuracy((), strategy) for strategy in ("all", "min", "long")}
+    sizes = [sum(client) for client in trained.records()]
+    return {"accuracy": accuracy, "curve": curve, "clients": sizes, "settings": described(run)}
+
+
+def report(settings: Settings, results: Results) -> Report:
+    found = {
+        (task, partition, system): results.values(name(task, partition, system), "accuracy", "all")
+        for task in settings.tasks
+        for partition in settings.partitions
+        for system in SYSTEMS
+    }
+    tasks = [
+        task
+        for task in settings.tasks
+        if all(found[task, p, s] for p in settings.partitions for s in SYSTEMS)
+    ]
+    tables = [
+        Table(
+            f"Test accuracy in percent, {PARTITIONS[partition]} (AllSeq)",
+            ("task", *SYSTEMS.values(), "FedSGT minus FedAvg", "FedSGT minus FedCIO"),
+            [_row(task, partition, found) for task in tasks],
+        )
+        for partition in settings.partitions
+    ]
+    plot = Plot(
+        "accuracy",
+        "Test accuracy by task, with 95 % intervals over seeds.",
+        lambda file: _draw(file, settings, tasks, found),
+    )
+    claims = [claim for partition in settings.partitions for claim in _claims(partition, tasks, found)]
+    return Report(tables, [plot] if tasks else [], claims)
+
+
+Found = dict[tuple[str, str, str], list[float]]
+
+
+def _row(task: str, partition: str, found: Found) -> list[str]:
+    values = [found[task, partition, system] for system in SYSTEMS]
+    gaps = [difference(values[0], other).text() for other in values[1:]]
+    return [task, *(mean_of(numbers).text() for numbers in values), *gaps]
+
+
+def _claims(partition: str, tasks: list[str], found: Found) -> list[Claim]:
+    """Takeaway 1, task by task."""
+    claims = []
+    for task in tasks:
+        ours, average, clusters = (found[task, partition, system] for system in SYSTEMS)
+        near, far = difference(ours, average), difference(ours, clusters)
+        if partition == "iid":
+            decided, said = verdict(near, equal=CLOSE), "nearly equal to FedAvg and FedCIO (a bar chart)"
+            text = f"{task}, IID: FedSGT within 3 points of FedAvg"
+        else:
+            decided, said = verdict(near), "above both, by the grouping (a bar chart)"
+            text = f"{task}, Dirichlet 0.3: FedSGT above FedAvg"
+        claims.append(Claim(text, said, f"{near.text()} points", decided))
+        text = f"{task}, {PARTITIONS[partition]}: FedSGT at least as good as FedCIO"
+        claims.append(Claim(text, said, f"{far.text()} points", verdict(far, least=-CLOSE / 3)))
+    return claims
+
+
+def _draw(file: Path, settings: Settings, tasks: list[str], found: Found) -> None:
+    with figure(file, len(settings.partitions), width=5) as panels:
+        for axes, partition in zip(panels, settings.partitions, strict=True):
+            series = {
+                shown: [mean_of(found[task, partition, system]) for task in tasks]
+                for system, shown in SYSTEMS.items()
+            }
+            bars(axes, tasks, series)
+            axes.set_title(PARTITIONS[partition])
+            axes.set_ylabel("test accuracy")
+            axes.set_ylim(0, 1)
+        panels[0].legend(loc="lower left", ncols=3)

@@ -1,0 +1,97 @@
+"""The systems compared, each as settings of the one build and serve machinery."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fedsgt.errors import InputError
+
+
+@dataclass(frozen=True)
+class System:
+    """A name for some settings, written as `--set` takes them; a key without a value is as not given."""
+
+    name: str
+    description: str
+    overrides: tuple[str, ...] = ()
+
+
+# What a file may say of FedSGT's own plans and groups would clash with a system's.
+_PLAIN = ("grouping.limits=", "plan.kind=rotations", "plan.passes=")
+_NO_RETRAINING = ("unlearning.retrain=never", "unlearning.threshold=")
+_RETRAINING = ("unlearning.retrain=now", "unlearning.threshold=")
+_ONE_MODEL = (
+    *_PLAIN,
+    "grouping.method=random",
+    "grouping.groups=1",
+    "grouping.slices=1",
+    "plan.shards=1",
+    "plan.budget=1",
+    "training.rounds=10",
+)
+_CLUSTERS = (
+    *_PLAIN,
+    "grouping.method=updates",
+    "grouping.groups=5",
+    "grouping.slices=1",
+    "plan.shards=5",
+    "plan.budget=1",
+    "training.rounds=10",
+    "training.start=common",
+    "serving.strategy=all",
+)
+_ONE_HOLDER = (
+    *_PLAIN,
+    "data.clients=1",
+    "data.partition=iid",
+    "grouping.method=random",
+    "grouping.groups=20",
+    "grouping.slices=20",
+    "plan.shards=4",
+)
+
+SYSTEMS: dict[str, System] = {
+    system.name: system
+    for system in (
+        System("fedsgt", "modules along many orders of groups: the file as it is"),
+        System(
+            "fedavg",
+            "one model of all clients, ten rounds; a deletion ends its service",
+            (*_ONE_MODEL, *_NO_RETRAINING),
+        ),
+        System(
+            "fedretrain",
+            "FedAvg, trained again from the start after each deletion",
+            (*_ONE_MODEL, *_RETRAINING),
+        ),
+        System(
+            "fedcio",
+            "five isolated clusters of like clients, outputs averaged; a hit cluster is dropped",
+            (*_CLUSTERS, *_NO_RETRAINING),
+        ),
+        System(
+            "fedcio-retrain",
+            "the same; a hit cluster is trained again from the common start",
+            (*_CLUSTERS, *_RETRAINING),
+        ),
+        System(
+            "sisa",
+            "one data holder, four shards of five slices, one order for each shard",
+            (*_ONE_HOLDER, "plan.budget=1"),
+        ),
+        System(
+            "s3t",
+            "one data holder, four shards of five slices, five orders for each shard",
+            (*_ONE_HOLDER, "plan.budget=5"),
+        ),
+    )
+}
+
+
+def system_settings(name: str | None) -> tuple[str, ...]:
+    """The overrides of the system of this name; none of none."""
+    if name is None:
+        return ()
+    if name not in SYSTEMS:
+        raise InputError(f"system: {name!r} is unknown; one of {', '.join(SYSTEMS)}")
+    return SYSTEMS[name].overrides

@@ -1,0 +1,81 @@
+"""FedCIO's clusters: clients whose first updates point the same way share a group."""
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fedsgt.errors import InputError
+from fedsgt.grouping.problem import Floats, Hints, Ints, Problem
+
+LEAST = 1e-6  # of similarity, so that the graph of the clients never falls apart
+
+
+def update_groups(problem: Problem, hints: Hints, rng: np.random.Generator) -> Ints:
+    """All slices of a client into its cluster's group; groups may be of any size."""
+    vectors = _read_updates(hints.updates, len(problem.slices))
+    return clusters_of(vectors, problem.groups)[problem.client_of]
+
+
+def clusters_of(vectors: Floats, clusters: int) -> Ints:
+    """The cluster of each client (row), none of them empty, numbered by their lowest clients.
+
+    Spectral clustering on the cosine. A row of zeros, of a client with nothing to learn from, has no
+    direction and goes to the first cluster.
+    """
+    moved = np.flatnonzero(vectors.any(axis=1))
+    if len(moved) < clusters:
+        raise InputError(
+            f"groups: {clusters} clusters of {len(moved)} clients that hold records; at most one for each"
+        )
+    alike = similarity(vectors[moved])
+    found = np.zeros(len(vectors), dtype=np.int64)
+    found[moved] = _by_lowest(_filled(_spectral(alike, clusters), alike, clusters))
+    return found
+
+
+def similarity(vectors: Floats) -> Floats:
+    """From the cosine of each pair, as a weight of at most 1."""
+    directions = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    weights: Floats = np.clip((1 + directions @ directions.T) / 2, LEAST, 1)
+    return weights
+
+
+def _spectral(alike: Floats, clusters: int) -> Ints:
+    if clusters in (1, len(alike)):
+        return np.arange(len(alike), dtype=np.int64) % clusters
+    try:
+        from sklearn.cluster import SpectralClustering  # a second to import, seldom needed
+    except ImportError:
+        raise InputError("grouping by updates needs scikit-learn: pip install 'fedsgt[train]'") from None
+    cut = SpectralClustering(clusters, affinity="precomputed", assign_labels="cluster_qr", random_state=0)
+    return np.asarray(cut.fit_predict(alike), dtype=np.int64)
+
+
+def _filled(cluster_of: Ints, alike: Floats, clusters: int) -> Ints:
+    """Clients that are all alike may leave a cluster empty: the largest gives its least typical client."""
+    filled = cluster_of.copy()
+    for empty in sorted(set(range(clusters)) - set(filled.tolist())):
+        inside = np.flatnonzero(filled == np.bincount(filled).argmax())
+        filled[inside[alike[np.ix_(inside, inside)].sum(axis=1).argmin()]] = empty
+    return filled
+
+
+def _by_lowest(cluster_of: Ints) -> Ints:
+    numbers: dict[int, int] = {}
+    return np.array([numbers.setdefault(label, len(numbers)) for label in cluster_of.tolist()])
+
+
+def _read_updates(updates: ArrayLike | None, clients: int) -> Floats:
+    if updates is None:
+        raise InputError("updates: none given, but this method needs one vector per client")
+    try:
+        vectors = np.asarray(updates, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError("updates: not an array of numbers, one row per client") from error
+    if vectors.ndim != 2 or vectors.shape[0] != clients or vectors.shape[1] < 1:
+        raise InputError(
+            f"updates: shape {vectors.shape}, but one row for each of {clients} clients is needed"
+        )
+    if not np.isfinite(vectors).all():
+        row = int(np.argmin(np.isfinite(vectors).all(axis=1)))
+        raise InputError(f"client {row}: its update holds a value that is not finite")
+    return vectors
