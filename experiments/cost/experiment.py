@@ -9,18 +9,21 @@ from typing import Any
 
 import numpy as np
 
-from experiments.cost.pages import claims, draw, tables
-from experiments.harness.bench import Bench, Trained, described
+from experiments.cost.claims import claims
+from experiments.cost.pages import draw, tables
+from experiments.harness.bench import Bench, Silent, Trained, described
 from experiments.harness.live import rounded
 from experiments.harness.report import Plot, Report
 from experiments.harness.results import Cell, Results
 from experiments.harness.settings import Settings
+from fedsgt.build.display import Work
+from fedsgt.build.train import train
 from fedsgt.grouping import make as make_grouping
 from fedsgt.plans import rotations
 
 CAPTION = (
     "CPU seconds of a whole training (left: by system, with what FedAvg's time and the passes foretell as a "
-    "mark; middle: against the number of records; right: wall seconds of FedSGT's phases, over the mean of all)."
+    "mark; middle: against the number of records; right: of FedSGT's phases, over the mean of all)."
 )
 
 
@@ -46,7 +49,7 @@ def _systems(settings: Settings, records: int) -> list[str]:
 def measure(settings: Settings, cell: Cell, seed: int, work: Path) -> dict[str, Any]:
     if cell.name == "traffic":
         return _traffic(settings, seed)
-    about, bench = cell.about, Bench(work / "cost")
+    about, bench = cell.about, Bench(work / "timing" / f"{cell.name}-{seed}")
     _timed(bench, about["task"], seed, "fedavg", settings["warm_up"], ["training.rounds=1"])
     return {
         system: _timed(bench, about["task"], seed, system, about["records"]) for system in about["systems"]
@@ -60,15 +63,15 @@ def _timed(
     overrides = [f"data.limit={records}", "data.test_limit=20", *(more or [])]
     run = bench.config(task, seed, system, "iid", overrides, shared=False)
     rmtree(bench.work, ignore_errors=True)
-    started = time.process_time()
-    trained = bench.trained(run)
-    seconds = time.process_time() - started
+    clock = Clock()
+    trained = Trained(train(run, bench.work, clock))
+    seconds = time.process_time() - clock.started
     found = {
         "seconds": round(seconds, 3),
         "passes": passes(trained),
         "sequences": len(trained.plan.sequences),
         "module_bytes": _module_bytes(trained),
-        "phases": _phases(trained),
+        "phases": clock.phases(),
         "settings": described(run),
     }
     rmtree(bench.work)
@@ -87,12 +90,24 @@ def _module_bytes(trained: Trained) -> int:
     return sum(tensor.nbytes for tensor in trained.folder.modules.get(key).values())
 
 
-def _phases(trained: Trained) -> list[float]:
-    """Seconds of local training by depth: the mean over the modules there. Wall time, so with neighbours' load."""
-    seconds, by_depth = trained.seconds(), dict[int, list[float]]()
-    for prefix, spent in seconds.items():
-        by_depth.setdefault(len(prefix), []).append(spent)
-    return rounded(np.mean(by_depth[depth]) for depth in sorted(by_depth))
+class Clock(Silent):
+    """CPU time of this process, which does all the training, when each module was there."""
+
+    def __init__(self) -> None:
+        self.started = self.last = time.process_time()
+        self.by_depth: dict[int, list[float]] = {}
+
+    def begin(self, work: Work) -> None:
+        self.last = time.process_time()
+
+    def module_done(self, groups: tuple[int, ...], loss: float) -> None:
+        now = time.process_time()
+        self.by_depth.setdefault(len(groups), []).append(now - self.last)
+        self.last = now
+
+    def phases(self) -> list[float]:
+        """By depth the median: who is the first to need a record also computes its frozen layers."""
+        return rounded(float(np.median(self.by_depth[depth])) for depth in sorted(self.by_depth))
 
 
 def _traffic(settings: Settings, seed: int) -> dict[str, Any]:

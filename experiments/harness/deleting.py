@@ -28,8 +28,7 @@ class Deleting:
 
     def request(self, request: Request) -> bool:
         """Whether there was anything to delete."""
-        slices = range(len(self.left[request.client])) if request.slice is None else [request.slice]
-        records = [record for index in slices for record in self._taken(request, index)]
+        records = [record for index in request.slices for record in self._taken(request, index)]
         if records:
             unlearn(self.folder, [Deletion(self.names[request.client], tuple(records))])
         return bool(records)
@@ -40,7 +39,7 @@ class Deleting:
 
     def _taken(self, request: Request, index: int) -> list[str]:
         left = self.left[request.client][index]
-        count = len(left) if request.slice is None else self.portion[request.client][index]
+        count = len(left) if request.whole else self.portion[request.client][index]
         taken, left[:] = left[:count], left[count:]
         return taken
 

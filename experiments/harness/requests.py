@@ -12,10 +12,11 @@ from fedsgt.engine.seeds import seed_of
 
 @dataclass(frozen=True)
 class Request:
-    """Records of one slice, or (without a slice) a whole client."""
+    """Some records of these slices of a client, or the whole of them."""
 
     client: int
-    slice: int | None = None
+    slices: tuple[int, ...]
+    whole: bool = False
 
 
 Stream = list[Request]
@@ -30,8 +31,7 @@ def streams(kind: str, records: Sequence[Sequence[int]], count: int, length: int
 
 def hit(request: Request, groups_of: Sequence[Sequence[int]]) -> set[int]:
     """The groups that lose data."""
-    groups = groups_of[request.client]
-    return set(groups) if request.slice is None else {groups[request.slice]}
+    return {groups_of[request.client][index] for index in request.slices}
 
 
 def deaths(stream: Stream, groups_of: Sequence[Sequence[int]]) -> Iterator[frozenset[int]]:
@@ -46,12 +46,16 @@ def deaths(stream: Stream, groups_of: Sequence[Sequence[int]]) -> Iterator[froze
 def _single(rng: np.random.Generator, records: Sequence[Sequence[int]], length: int) -> Stream:
     """The paper's: each request is about one slice, all alike, again and again."""
     full = _full(records)
-    return [Request(*full[number]) for number in rng.integers(len(full), size=length)]
+    return [_of_slice(*full[number]) for number in rng.integers(len(full), size=length)]
 
 
 def _clients(rng: np.random.Generator, records: Sequence[Sequence[int]], length: int) -> Stream:
-    """Whole clients leave, one after the other."""
-    return [Request(int(client)) for client in rng.permutation(len(records))[:length]]
+    """Whole clients leave, one after the other; an empty slice of theirs is in nothing."""
+    held = [tuple(index for index, size in enumerate(sizes) if size) for sizes in records]
+    return [
+        Request(client, held[client], whole=True)
+        for client in rng.permutation(len(records))[:length].tolist()
+    ]
 
 
 def _bursts(rng: np.random.Generator, records: Sequence[Sequence[int]], length: int) -> Stream:
@@ -60,8 +64,12 @@ def _bursts(rng: np.random.Generator, records: Sequence[Sequence[int]], length: 
     while len(stream) < length:
         client = full[rng.integers(len(full))][0]
         own = [slot for slot in full if slot[0] == client]
-        stream += [Request(*own[number]) for number in rng.integers(len(own), size=BURST)]
+        stream += [_of_slice(*own[number]) for number in rng.integers(len(own), size=BURST)]
     return stream[:length]
+
+
+def _of_slice(client: int, index: int) -> Request:
+    return Request(client, (index,))
 
 
 def _full(records: Sequence[Sequence[int]]) -> list[tuple[int, int]]:

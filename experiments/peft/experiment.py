@@ -9,6 +9,7 @@ from shutil import rmtree
 from typing import Any
 
 import numpy as np
+
 from experiments.harness.bench import Bench, Prefix, Trained, described
 from experiments.harness.clock import Clock
 from experiments.harness.common import common
@@ -20,7 +21,6 @@ from experiments.harness.results import Cell, Results
 from experiments.harness.settings import Settings
 from experiments.harness.statistics import Mean, difference, mean_of
 from experiments.training.experiment import PARTITIONS
-
 from fedsgt.build.train import train
 from fedsgt.plans.cyclic import rotations
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from experiments.harness.common import common
 from experiments.harness.report import Plot, Report, Table
 from experiments.harness.results import Cell, Results
 from experiments.harness.settings import Settings
@@ -34,6 +35,7 @@ def measure(settings: Settings, cell: Cell, seed: int, work: Path) -> dict[str, 
 
 
 def report(settings: Settings, results: Results) -> Report:
+    results = common(results, results.cells) or results
     tables, plots, claims = [], [], []
     base = f"slices-{settings['slices'][0]}"
     if results.cells.get(base) and results.cells.get("fedcio"):

@@ -134,7 +134,7 @@ def _by_prior(settings: Settings, prior: NDArray[np.float64], slices: int, seed:
     rng = np.random.default_rng(seed_of("requests", "skewed", seed))
     size = (settings["streams"], 4 * settings["requests"])  # groups that are asked for seldom live long
     who, which = rng.choice(len(prior), size=size, p=prior), rng.integers(slices, size=size)
-    every = [[Request(client, index) for index in range(slices)] for client in range(len(prior))]
+    every = [[Request(client, (index,)) for index in range(slices)] for client in range(len(prior))]
     return [
         [every[client][index] for client, index in zip(*pair, strict=True)]
         for pair in zip(who, which, strict=True)

@@ -7,6 +7,7 @@ from shutil import rmtree
 from typing import Any
 
 from experiments.harness.bench import Bench, described
+from experiments.harness.common import common
 from experiments.harness.curves import unlearning_curve
 from experiments.harness.deleting import Deleting
 from experiments.harness.plots import COLOURS, band, figure
@@ -67,13 +68,14 @@ def _retrained(settings: Settings, task: str, partition: str, seed: int, bench: 
 
 
 def report(settings: Settings, results: Results) -> Report:
-    shown = [
-        (task, partition)
-        for task in settings.tasks
-        for partition in settings.partitions
-        if results.cells.get(name(task, partition, "fedsgt"))
-        and results.cells.get(name(task, partition, "fedcio"))
-    ]
+    shown = []
+    for task, partition in (
+        (task, partition) for task in settings.tasks for partition in settings.partitions
+    ):
+        shared = common(results, [name(task, partition, system) for system in ("fedsgt", "fedcio")])
+        if shared is not None:
+            results.cells |= shared.cells
+            shown.append((task, partition))
     plots = [
         Plot(
             f"{task.replace('/', '-')}-{partition}",

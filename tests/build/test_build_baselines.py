@@ -66,14 +66,17 @@ def test_a_cluster_is_what_it_is_without_all_others(images: World, tmp_path: Pat
     other = images.without(row for row in images.rows if row.client in outside and int(row.id[1:]) > 11)
     known = folder.description
     changed = prepare(system(other, "fedcio", *TWO), known)
-    assert [target.key for target in changed.targets][0] == made(folder)[(0,)][0]
-    assert [target.key for target in changed.targets][1] != made(folder)[(1,)][0]
+    first, second = (target.key for target in changed.targets)
+    assert first == made(folder)[(0,)][0]
+    assert second != made(folder)[(1,)][0]
 
 
 def test_roots_begin_alike_only_from_a_common_start(images: World, tmp_path: Path) -> None:
     found: dict[str, list[Tensors]] = {}
     for start in ("own", "common"):
-        prepared, folder = started(tmp_path / start, system(images, "fedcio", *TWO, f"training.start={start}"))
+        prepared, folder = started(
+            tmp_path / start, system(images, "fedcio", *TWO, f"training.start={start}")
+        )
         with InProcess(prepared.setup(folder.modules, None), prepared.stack) as trains:
             tasks = [Task(target.key, target.parents, target.slices) for target in prepared.targets]
             found[start] = [trains.server.start(task) for task in tasks]
@@ -114,6 +117,8 @@ def test_first_updates_are_of_each_clients_own_records(images: World) -> None:
     without = first_updates(make_setup(run, emptied, None, no_module, None), prepared.stack)
     assert without.any(axis=1).tolist() == [True, True, False, True]
     assert np.array_equal(np.delete(without, 2, axis=0), np.delete(whole, 2, axis=0))
+    slow = make_setup(images.config("training.learning_rate=1e-9"), prepared.held, None, no_module, None)
+    assert np.abs(first_updates(slow, prepared.stack)).max() < 1e-6, "what they change, and not what they are"
     assert pickle.loads(pickle.dumps(setup)) == setup, "worker processes get it so"
 
 
@@ -178,7 +183,10 @@ def test_who_retrains_has_every_client_and_all_that_is_left(
     [
         ({"c0": 12, "c1": 12, "c3": 12}, "client c2 took part with 0 records, but holds 12 of its groups"),
         ({"c0": 12, "c1": 11, "c2": 12, "c3": 12}, "client c1 took part with 11 records, but holds 12"),
-        ({"c0": 12, "c1": 12, "c2": 12, "c3": 12, "c9": 1}, "client c9 took part with 1 records, but holds 0"),
+        (
+            {"c0": 12, "c1": 12, "c2": 12, "c3": 12, "c9": 1},
+            "client c9 took part with 1 records, but holds 0",
+        ),
     ],
 )
 def test_a_manifest_that_lacks_somebody_is_found(

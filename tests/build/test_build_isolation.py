@@ -280,6 +280,8 @@ def test_a_leak_would_be_found(
     for name, world in (("before", images), ("after", change(images, images.inside(prepared, GROUP)))):
         with pytest.MonkeyPatch.context() as patch:
             broken(patch)
+            # Two of them would not get past this; here it is the bytes that must show them.
+            patch.setattr("fedsgt.build.train.check_participation", lambda folder: None)
             found.append(trained(tmp_path / name, run_of(world)))
     assert leaks(found[0], found[1], GROUP) != []
 

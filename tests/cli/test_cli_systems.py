@@ -30,7 +30,9 @@ def test_fedcio_trained_deleted_from_served_and_retrained(images: World, file: s
     groups = open_run(Path(run)).description.group_of
     ids = tmp_path / "ids.txt"
     ids.write_text(f"{images.rows[0].id}\n")  # of client c0, whose cluster is the first
-    done = json.loads(shown("unlearn", run, "--client", "c0", "--records", str(ids), "--no-retrain", "--json"))
+    done = json.loads(
+        shown("unlearn", run, "--client", "c0", "--records", str(ids), "--no-retrain", "--json")
+    )
     assert (done["modules_died"], done["live_modules"]) == (1, 1)
     assert len(served(run)) == 1, "the hit cluster is dropped"
     assert "1 trained now" in shown("retrain", run, "--if-due")
@@ -47,7 +49,9 @@ def served(run: str) -> list[Any]:
 
 
 def test_config_shows_a_system_over_the_file_and_under_what_is_set(file: str) -> None:
-    text = shown("config", "show", file, "--system", "fedcio", "--set", "grouping.groups=4", "-s", "plan.shards=4")
+    text = shown(
+        "config", "show", file, "--system", "fedcio", "--set", "grouping.groups=4", "-s", "plan.shards=4"
+    )
     values = tomllib.loads(text)
     assert (values["plan"]["shards"], values["grouping"]["groups"]) == (4, 4)
     assert values["training"]["start"] == "common"

@@ -90,7 +90,12 @@ def test_an_unknown_system_is_told_which_there_are() -> None:
 
 def test_a_key_without_a_value_is_as_if_the_file_had_it_not(contrary: Path) -> None:
     run = load(contrary, ["plan.passes=", "grouping.limits= ", "plan.budget="])
-    assert (run.plan.passes, run.grouping.limits, run.plan.budget, run.plan.kind) == (None, None, None, "tree")
+    assert (run.plan.passes, run.grouping.limits, run.plan.budget, run.plan.kind) == (
+        None,
+        None,
+        None,
+        "tree",
+    )
     for override, message in (
         ("plan.pases=", r"^plan\.pases: unknown key; did you mean passes\?"),
         ("plna.passes=", r"^plna: unknown key; did you mean plan\?"),

@@ -8,7 +8,7 @@ import pytest
 from fedsgt.errors import InputError
 from fedsgt.grouping import make
 from fedsgt.grouping.problem import Floats
-from fedsgt.grouping.updates import clusters_of
+from fedsgt.grouping.updates import clusters_of, filled, similarity
 
 
 def pointing(directions: list[int], noise: float = 0.1) -> Floats:
@@ -36,16 +36,22 @@ def test_every_cluster_has_a_client_even_if_all_are_alike(clusters: int) -> None
     assert found.tolist() == clusters_of(np.ones((5, 3)), clusters).tolist()
 
 
+def test_an_empty_cluster_gets_the_least_typical_client_of_the_largest() -> None:
+    alike = similarity(np.array([[1, 0.0], [1, 0.1], [1, 0.2], [0, 1], [-1, 0]]))
+    assert filled(np.array([0, 0, 0, 0, 2]), alike, 3).tolist() == [0, 0, 0, 1, 2]
+    assert filled(np.array([1, 1, 1, 0, 2]), alike, 3).tolist() == [1, 1, 1, 0, 2]
+
+
 def test_a_client_that_changed_nothing_makes_no_cluster() -> None:
     vectors = pointing([0, 1, 0, 1, 2])
     vectors[1] = 0
     assert clusters_of(vectors, 3).tolist() == [0, 0, 0, 1, 2]
-    with pytest.raises(InputError, match="^groups: 5 clusters of 4 clients that hold records"):
+    with pytest.raises(InputError, match=r"^groups: 5 clusters of 4 clients that hold records"):
         clusters_of(vectors, 5)
 
 
 def test_all_slices_of_a_client_are_together_whatever_the_limits_and_sizes() -> None:
-    grouping = make("updates", [1, 4, 2], 2, limits=1, updates=[[1, 0], [1, 0.1], [0, 1]])
+    grouping = make("updates", [1, 4, 2], 2, limits=1, updates=np.array([[1, 0], [1, 0.1], [0, 1]]))
     assert grouping.group_of.tolist() == [0, 0, 0, 0, 0, 1, 1]
     assert grouping.looks_at_data
 

@@ -1,4 +1,4 @@
-"""Nobody is lost: each module was trained by every client that holds records of its prefix, on all of them."""
+"""Nobody is lost: each module was trained by every client with records of its prefix, on all of them."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def clusters_of(vectors: Floats, clusters: int) -> Ints:
         )
     alike = similarity(vectors[moved])
     found = np.zeros(len(vectors), dtype=np.int64)
-    found[moved] = _by_lowest(_filled(_spectral(alike, clusters), alike, clusters))
+    found[moved] = _by_lowest(filled(_spectral(alike, clusters), alike, clusters))
     return found
 
 
@@ -50,13 +50,13 @@ def _spectral(alike: Floats, clusters: int) -> Ints:
     return np.asarray(cut.fit_predict(alike), dtype=np.int64)
 
 
-def _filled(cluster_of: Ints, alike: Floats, clusters: int) -> Ints:
-    """Clients that are all alike may leave a cluster empty: the largest gives its least typical client."""
-    filled = cluster_of.copy()
-    for empty in sorted(set(range(clusters)) - set(filled.tolist())):
-        inside = np.flatnonzero(filled == np.bincount(filled).argmax())
-        filled[inside[alike[np.ix_(inside, inside)].sum(axis=1).argmin()]] = empty
-    return filled
+def filled(cluster_of: Ints, alike: Floats, clusters: int) -> Ints:
+    """Nothing promises that each cluster has got a client: the largest gives its least typical one."""
+    found = cluster_of.copy()
+    for empty in sorted(set(range(clusters)) - set(found.tolist())):
+        inside = np.flatnonzero(found == np.bincount(found).argmax())
+        found[inside[alike[np.ix_(inside, inside)].sum(axis=1).argmin()]] = empty
+    return found
 
 
 def _by_lowest(cluster_of: Ints) -> Ints:

@@ -18,6 +18,7 @@ from fedsgt.unlearning.certificate import Certificate, read_certificate
 from fedsgt.unlearning.certify import PUBLIC_KEY, SIGNING_KEY, public_keys
 from fedsgt.unlearning.destroy import FIGURES, hit_slices
 from fedsgt.unlearning.erase import rows_to_erase
+from fedsgt.unlearning.report_comparison import FILE as COMPARED
 from fedsgt.unlearning.signing import BadSignature
 from fedsgt.unlearning.unlearn import unfinished
 
@@ -26,6 +27,7 @@ PLAIN = {
     DESCRIPTION: "salted fingerprints and numbers of records",
     LOCK: "nothing",
     TRAFFIC: "numbers of messages and of bytes",
+    COMPARED: "nothing: folders of other runs",
     STORE_LOCK: "nothing",
     SIGNING_KEY: "nothing",
     PUBLIC_KEY: "nothing",

@@ -1,0 +1,59 @@
+"""What tables and claims of this experiment take from its results."""
+
+from __future__ import annotations
+
+from experiments.harness.results import Results
+from experiments.harness.settings import Settings
+from experiments.harness.statistics import Mean, mean_of
+from fedsgt import theory
+
+SYSTEMS = {"fedavg": "FedAvg", "fedcio": "FedCIO", "fedsgt": "FedSGT"}
+HOURS = {"cifar10": (68.42, 30.53, 41.31), "sst2": (53.40, 20.30, 46.20)}  # the paper's Table 3
+ROUNDS = 10  # of FedAvg and FedCIO
+
+
+def cell(task: str, records: int) -> str:
+    return f"{task.replace('/', '-')}-{records}"
+
+
+def seconds(settings: Settings, results: Results, task: str, system: str, size: int = 0) -> list[float]:
+    found: list[float] = results.values(cell(task, settings["records"][size]), system, "seconds")
+    return found
+
+
+def ratio(settings: Settings, results: Results, task: str, system: str, base: str = "fedavg") -> list[float]:
+    ours, theirs = (seconds(settings, results, task, name) for name in (system, base))
+    return [one / other for one, other in zip(ours, theirs, strict=True)]
+
+
+def counted(settings: Settings, results: Results, task: str, system: str) -> float:
+    """Passes over the data."""
+    return float(results.values(cell(task, settings["records"][0]), system, "passes")[0])
+
+
+def sequences(settings: Settings, results: Results, task: str) -> int:
+    return int(results.values(cell(task, settings["records"][0]), "fedsgt", "sequences")[0])
+
+
+def grown(settings: Settings, results: Results, task: str, system: str) -> Mean:
+    """Time with the most records over time with the fewest, for the seeds that have both."""
+    large, small = (
+        dict(results.seeds(cell(task, settings["records"][size])))
+        for size in (0, len(settings["records"]) - 1)
+    )
+    seeds = sorted(large.keys() & small.keys())
+    return mean_of([large[seed][system]["seconds"] / small[seed][system]["seconds"] for seed in seeds])
+
+
+def matched(settings: Settings, results: Results, task: str) -> list[float]:
+    """So many sequences take as long as FedAvg."""
+    count = sequences(settings, results, task)
+    return [count / factor for factor in ratio(settings, results, task, "fedsgt")]
+
+
+def forms_of(settings: Settings, slices: int) -> dict[str, float]:
+    clients, groups = settings["clients"], settings["groups"]
+    return {
+        "paper": float(theory.client_rounds_independent(groups, slices)),
+        "balanced": float(theory.client_rounds_balanced(clients, slices, groups)),
+    }

@@ -1,0 +1,135 @@
+"""Online, then offline retraining: what is served after each module (the paper's Discussion)."""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+from shutil import copytree, rmtree
+from typing import Any
+
+from experiments.harness.bench import Bench, Trained, described
+from experiments.harness.clock import Clock, Event
+from experiments.harness.common import common
+from experiments.harness.deleting import Deleting
+from experiments.harness.report import Plot, Report
+from experiments.harness.requests import streams
+from experiments.harness.results import Cell, Results
+from experiments.harness.settings import Settings
+from experiments.retraining.shown import SYSTEMS, caption, claims, drawer, name, tables
+from fedsgt.build.evaluate import score
+from fedsgt.build.train import train
+from fedsgt.config import Run
+from fedsgt.unlearning.unlearn import recover
+
+# Who trains what FedCIO and FedRetrain begin with: it is in the common store already.
+BEGINS_AS = {"fedcio-retrain": "fedcio", "fedretrain": "fedavg"}
+
+
+def cells(settings: Settings) -> list[Cell]:
+    def about(task: str, partition: str, system: str) -> dict[str, Any]:
+        own = {"requests": settings["requests"], "near": settings["near"], "set": _set(settings, system)}
+        return {"task": task, "partition": partition, "system": system} | own
+
+    every = product(settings.tasks, settings.partitions, SYSTEMS)
+    return [Cell(name(*which), about(*which), which[0]) for which in every]
+
+
+def _set(settings: Settings, system: str) -> list[str]:
+    found: list[str] = settings["fedsgt"] if system == "fedsgt" else []
+    return found
+
+
+def measure(settings: Settings, cell: Cell, seed: int, work: Path) -> dict[str, Any]:
+    """The deletions and the retraining are in a folder and a store of their own, which are removed."""
+    about, bench = cell.about, Bench(work)
+    place = work / "retraining" / f"{cell.name}-{seed}"
+    rmtree(place, ignore_errors=True)
+    config = _own(bench, about, seed, place)
+    run = Trained(train(config, place / "run", Clock()))
+    before, total = run.accuracy(), sum(map(sum, run.records()))
+    stream = streams("slice", run.records(), 1, about["requests"], seed)[0]
+    deleting = Deleting(run)
+    deleting.requests(stream)
+    dead = run.folder.live().dead
+    clock = Clock()
+    train(config, place / "run", clock, recover)
+    again = deleting.retrain()  # nothing is left to train; no client may have lost more than was asked for
+    points = _served(again, dead, clock.events, total)
+    rmtree(place)
+    return {
+        "before": before,
+        "points": points,
+        "dead": len(dead),
+        "groups": run.folder.description.groups,
+        **_times(points, again, clock.events, about["near"]),
+        "settings": described(config),
+    }
+
+
+def _own(bench: Bench, about: Any, seed: int, place: Path) -> Run:
+    """With a store of its own; what others have trained of it already is copied there."""
+    known = (about["task"], seed)
+    own = bench.config(*known, about["system"], about["partition"], about["set"], shared=False)
+    store = (place / "store").resolve()
+    store.mkdir(parents=True)
+    if about["system"] in BEGINS_AS:
+        base = bench.trained(bench.config(*known, BEGINS_AS[about["system"]], about["partition"]))
+        _copy(base, store)
+    return own.model_copy(update={"store": own.store.model_copy(update={"url": f"file://{store}"})})
+
+
+def _copy(base: Trained, store: Path) -> None:
+    url = base.folder.config.store.url
+    assert url is not None
+    shared = Path(url.removeprefix("file://"))
+    for key in base.folder.description.keys.values():
+        copytree(shared / "modules" / key, store / "modules" / key)
+
+
+def _served(run: Trained, dead: frozenset[int], events: list[Event], total: int) -> list[dict[str, Any]]:
+    """The accuracy of what is there right after the deletions, and then after each module.
+
+    `passes` are over the data as it was before, `accuracy` is none while nothing can be served.
+    """
+    present = {node.prefix for node in run.plan.nodes if dead.isdisjoint(node.prefix)}
+    run.predict_all()
+    found = [_point(run, present, 0.0, 0.0)]
+    for event in events:
+        present.add(event.groups)
+        found.append(_point(run, present, event.seconds, event.records / total))
+    return found
+
+
+def _point(run: Trained, present: set[tuple[int, ...]], seconds: float, passes: float) -> dict[str, Any]:
+    prefixes = [_there(order, present) for order in run.plan.sequences]
+    reached = score("all", run.predicted, prefixes, run.labels)
+    accuracy = None if reached is None else reached.accuracy
+    return {"seconds": round(seconds, 2), "passes": round(passes, 4), "accuracy": accuracy}
+
+
+def _there(order: tuple[int, ...], present: set[tuple[int, ...]]) -> tuple[int, ...]:
+    """The part of a sequence that can be served: up to its first missing module."""
+    depth = 0
+    while depth < len(order) and order[: depth + 1] in present:
+        depth += 1
+    return order[:depth]
+
+
+def _times(points: list[dict[str, Any]], run: Trained, events: list[Event], near: float) -> dict[str, Any]:
+    """When it served as well as it will, when the first sequence was whole again, and when all was."""
+    enough = points[-1]["accuracy"] - near
+    good = next(point for point in points if point["accuracy"] is not None and point["accuracy"] >= enough)
+    whole = set(run.plan.sequences)
+    first = next(number for number, event in enumerate(events, start=1) if event.groups in whole)
+    return {"recovered": good, "online": points[first], "done": points[-1], "at_once": points[0]["accuracy"]}
+
+
+def report(settings: Settings, results: Results) -> Report:
+    compared = {
+        pair: common(results, [name(*pair, system) for system in SYSTEMS])
+        for pair in product(settings.tasks, settings.partitions)
+    }
+    found = {pair: own for pair, own in compared.items() if own is not None}
+    plots = [Plot(name(*pair, "time"), caption(*pair), drawer(own, *pair)) for pair, own in found.items()]
+    said = [claim for pair, own in found.items() for claim in claims(settings, own, pair)]
+    return Report(tables(found) if found else [], plots, said)

@@ -1,0 +1,156 @@
+"""Tables, claims and pictures of retraining."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from experiments.harness.plots import COLOURS, figure
+from experiments.harness.report import Claim, Table, verdict
+from experiments.harness.results import Results
+from experiments.harness.settings import Settings
+from experiments.harness.statistics import difference, mean_of
+from experiments.harness.verdicts import exactly
+from experiments.training.experiment import PARTITIONS
+
+SYSTEMS = {"fedsgt": "FedSGT", "fedcio-retrain": "FedCIO", "fedretrain": "FedRetrain"}
+Pair = tuple[str, str]
+GRID = 200
+CLOSE = 0.03
+
+
+def name(task: str, partition: str, system: str) -> str:
+    return f"{task.replace('/', '-')}-{partition}-{system}"
+
+
+def tables(found: Mapping[Pair, Results]) -> list[Table]:
+    return [_accuracies(found), _durations(found)]
+
+
+def _known(values: list[float | None]) -> list[float]:
+    return [value for value in values if value is not None]
+
+
+def _accuracies(found: Mapping[Pair, Results]) -> Table:
+    rows = []
+    for pair, results in found.items():
+        for system, words in SYSTEMS.items():
+            cell = name(*pair, system)
+            now = results.values(cell, "at_once")
+            served = _known(now)
+            steps = [results.values(cell, "before"), served]
+            steps += [results.values(cell, when, "accuracy") for when in ("online", "done")]
+            texts = [mean_of(values).text() if values else "no service" for values in steps]
+            share = f"{len(served)} of {len(now)}"
+            hit = mean_of(results.values(cell, "dead")).text(1)
+            rows.append([pair[0], PARTITIONS[pair[1]], words, hit, *texts, share])
+    head = (
+        "groups hit",
+        "before",
+        "right after",
+        "first sequence whole",
+        "all trained",
+        "seeds never without service",
+    )
+    return Table("Accuracy in percent", ("task", "partition", "system", *head), rows)
+
+
+def _durations(found: Mapping[Pair, Results]) -> Table:
+    rows = []
+    for pair, results in found.items():
+        for system, words in SYSTEMS.items():
+            row = [pair[0], PARTITIONS[pair[1]], words]
+            for when in ("recovered", "online", "done"):
+                for what in ("seconds", "passes"):
+                    row.append(mean_of(results.values(name(*pair, system), when, what)).text(1))
+            rows.append(row)
+    head = [
+        f"{words}, {unit}"
+        for words in ("recovered", "first sequence whole", "all trained")
+        for unit in ("CPU s", "passes")
+    ]
+    return Table("Time after the deletions", ("task", "partition", "system", *head), rows)
+
+
+def claims(settings: Settings, results: Results, pair: Pair) -> list[Claim]:
+    where = f"{pair[0]}, {PARTITIONS[pair[1]]}"
+    cell = {system: name(*pair, system) for system in SYSTEMS}
+    served = [value is not None for value in results.values(cell["fedsgt"], "at_once")]
+    said = "not measured; the paper describes it"
+    sooner = {
+        other: difference(
+            results.values(cell[other], "recovered", "passes"),
+            results.values(cell["fedsgt"], "recovered", "passes"),
+        )
+        for other in ("fedcio-retrain", "fedretrain")
+    }
+    passes = [mean_of(results.values(cell["fedsgt"], when, "passes")).text(1) for when in ("online", "done")]
+    online = difference(*(results.values(cell["fedsgt"], when, "accuracy") for when in ("online", "done")))
+    always = f"{where}: FedSGT serves without a break through {settings['requests']} requests and retraining"
+    return [
+        Claim(always, said, f"{sum(served)} of {len(served)} seeds", exactly(all(served))),
+        Claim(
+            f"{where}: FedSGT's online part brings back the final accuracy, to 3 points", said,
+            f"{online.text()} points, after {passes[0]} of {passes[1]} passes", verdict(online, equal=CLOSE),
+        ),
+        *(
+            Claim(
+                f"{where}: FedSGT recovers sooner than {SYSTEMS[other]}", said,
+                f"{gap.text(1)} passes sooner", verdict(gap),
+            )
+            for other, gap in sooner.items()
+        ),
+        _total_claim(results, where, cell),
+    ]  # fmt: skip
+
+
+def _total_claim(results: Results, where: str, cell: Mapping[str, str]) -> Claim:
+    more = difference(
+        results.values(cell["fedsgt"], "done", "passes"),
+        results.values(cell["fedcio-retrain"], "done", "passes"),
+    )
+    text = f"{where}: retraining all of FedSGT costs more than FedCIO's clusters"
+    return Claim(text, "not measured; more sequences are hit", f"{more.text(1)} passes more", verdict(more))
+
+
+def caption(task: str, partition: str) -> str:
+    return (
+        f"{task}, {PARTITIONS[partition]}: accuracy served while retraining goes on (mean over seeds, where "
+        "all are served), by passes over the data and by CPU time. Dotted: before the deletions."
+    )
+
+
+def drawer(results: Results, task: str, partition: str) -> Any:
+    def draw(file: Path) -> None:
+        with figure(file, 2, width=5) as panels:
+            for axes, what in zip(panels, ("passes", "seconds"), strict=True):
+                ends = [results.values(name(task, partition, system), "done", what) for system in SYSTEMS]
+                grid = np.linspace(0, 1.05 * max(map(max, ends)), GRID)
+                for number, (system, words) in enumerate(SYSTEMS.items()):
+                    cell = name(task, partition, system)
+                    _curve(axes, results, cell, what, grid, words, COLOURS[number])
+                axes.set_xlabel({"passes": "passes over the data", "seconds": "CPU seconds"}[what])
+                axes.set_ylabel("accuracy served")
+            panels[0].legend(loc="lower right")
+
+    return draw
+
+
+def _curve(axes: Any, results: Results, cell: str, what: str, grid: Any, words: str, colour: str) -> None:
+    """Steps: what was served last counts until the next module is there."""
+    rows = [[_at(points, what, x) for x in grid] for points in results.values(cell, "points")]
+    columns = [None if None in column else mean_of(column) for column in zip(*rows, strict=True)]
+    middle = np.array([np.nan if mean is None else mean.value for mean in columns])
+    half = np.array([0.0 if mean is None or mean.count < 2 else mean.half for mean in columns])
+    axes.plot(grid, middle, color=colour, label=words, linewidth=1.6)
+    axes.fill_between(grid, middle - half, middle + half, color=colour, alpha=0.15, linewidth=0)
+    before = mean_of(results.values(cell, "before")).value
+    axes.axhline(before, color=colour, linestyle=":", linewidth=0.8)
+
+
+def _at(points: list[dict[str, Any]], what: str, x: float) -> float | None:
+    accuracy: float | None = [point for point in points if point[what] <= x][-1]["accuracy"]
+    return accuracy
