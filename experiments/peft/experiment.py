@@ -55,8 +55,8 @@ def _set(settings: Settings, task: str, kind: str) -> list[str]:
 
 def measure(settings: Settings, cell: Cell, seed: int, work: Path) -> dict[str, Any]:
     about, bench = cell.about, Bench(work)
-    fewer = [] if about["kind"] == "lora" else [f"plan.budget={about['budget']}"]
-    config = bench.config(about["task"], seed, "fedsgt", about["partition"], [*about["set"], *fewer])
+    chosen = [*about["set"], f"plan.budget={about['budget']}"]
+    config = bench.config(about["task"], seed, "fedsgt", about["partition"], chosen)
     run = bench.trained(config).predict_all()
     orders = rotations(config.grouping.groups, about["budget"]).sequences
     asked = streams("slice", run.records(), settings["streams"], settings["requests"], seed)

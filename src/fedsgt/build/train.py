@@ -116,11 +116,15 @@ def _build(folder: RunFolder, prepared: Prepared, display: Display, site: Site) 
                 build.run(soonest(prepared, present))
                 tell_built(folder)
             build.run(prepared.targets)
-    settings = folder.config
-    if settings.data.partition != "remote" and settings.engine.absent == "wait":
+    if _all_take_part(folder.config, site):
         check_participation(folder)
     if missing or not _told(folder):  # it may have been stopped right before
         tell_built(folder)
+
+
+def _all_take_part(config: Run, site: Site) -> bool:
+    """Over a network, also a simulated one, a client whose update cannot be used is left out, and named."""
+    return site is HERE and config.engine.name == "in-process" and config.engine.absent == "wait"
 
 
 def work_of(prepared: Prepared, missing: Sequence[Target]) -> Work:
