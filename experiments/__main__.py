@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from experiments.harness.pages import write_index, write_report
-from experiments.harness.pool import experiment, missing, run_jobs
+from experiments.harness.pool import cells_of, missing, run_jobs
 from experiments.harness.results import Results
 from experiments.harness.settings import HERE, NAMES, Settings, load_settings
 from fedsgt.build.locks import only_holder
@@ -48,7 +48,7 @@ def run(
 
 
 def _write(settings: Settings, results: Results, home: Path) -> None:
-    wanted = {cell.name for cell in experiment(settings.name).cells(settings)}
+    wanted = {cell.name for cell in cells_of(settings)}
     results.cells = {name: seeds for name, seeds in results.cells.items() if name in wanted}
     if results.cells:
         place = write_report(settings, results, home / settings.name)
@@ -62,10 +62,16 @@ def _asked(words: list[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--task", action="append", default=[], metavar="TASK", help="a task of experiments/tasks instead"
     )
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes, one thread each")
+    parser.add_argument("--jobs", type=_count, default=os.cpu_count() or 1, help="processes, one thread each")
     parser.add_argument("--output", type=Path, metavar="FOLDER", help="where results go instead")
     parser.add_argument("--only-pages", action="store_true", help="measure nothing, write the pages anew")
     return parser.parse_args(words)
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of processes; give 1 or more")
+    return int(text)
 
 
 if __name__ == "__main__":

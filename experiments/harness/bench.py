@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from experiments.harness.places import placed
-from experiments.harness.settings import HERE
+from experiments.harness.settings import task_file
 from fedsgt.build.display import Work
 from fedsgt.build.evaluate import score, test_probabilities
 from fedsgt.build.holders import load_test
@@ -49,7 +49,7 @@ class Bench:
         With `shared`, equal modules of other runs of this task and seed are taken from a common store; a run
         that deletes must have its own.
         """
-        file = HERE / "tasks" / f"{task}.toml"
+        file = task_file(task)
         # One process with one thread: several runs go side by side instead.
         common = [
             "engine.workers=0",

@@ -8,7 +8,9 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from fedsgt.config import Run
+from fedsgt.errors import InputError
 
+OURS = "data/"  # names of folders; others may be on the hub
 FILE = Path(__file__).parent.parent / "places.toml"
 ROOT = FILE.parent.parent
 
@@ -25,7 +27,11 @@ def _place(name: str) -> str:
     if place is None:
         return name
     path = _in_package(place.removeprefix("python:")) if place.startswith("python:") else ROOT / place
-    return str(path) if path is not None and path.exists() else name
+    if path is not None and path.exists():
+        return str(path)
+    if name.startswith(OURS):
+        raise InputError(f"{name}: not at {place}; say in experiments/places.toml where this machine has it")
+    return name
 
 
 def _in_package(text: str) -> Path | None:

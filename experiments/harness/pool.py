@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from multiprocessing import get_context
 from pathlib import Path
@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from experiments.harness.results import Cell, Results
-from experiments.harness.settings import Settings
+from experiments.harness.settings import Settings, task_hash
 
 
 class Experiment(Protocol):
@@ -41,9 +41,19 @@ def experiment(name: str) -> Any:
     return import_module(f"experiments.{name}.experiment")
 
 
+def cells_of(settings: Settings) -> list[Cell]:
+    """The experiment's cells, each with what its task says: another task file is another result."""
+    found: list[Cell] = experiment(settings.name).cells(settings)
+    return [
+        replace(cell, about={**cell.about, "task_file": task_hash(cell.about["task"])})
+        if "task" in cell.about
+        else cell
+        for cell in found
+    ]
+
+
 def missing(settings: Settings, results: Results) -> list[Job]:
-    found = experiment(settings.name).cells(settings)
-    jobs = [Job(settings, cell, seed) for seed in range(settings.seeds) for cell in found]
+    jobs = [Job(settings, cell, seed) for seed in range(settings.seeds) for cell in cells_of(settings)]
     return [job for job in jobs if not results.has(job.cell, job.seed)]
 
 

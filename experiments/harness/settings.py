@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -43,6 +45,22 @@ class Settings:
         return self.own[key]
 
 
+def task_file(task: str) -> Path:
+    file = HERE / "tasks" / f"{task}.toml"
+    if not file.is_file():
+        known = sorted(
+            str(path.relative_to(HERE / "tasks").with_suffix("")) for path in file.parent.glob("*.toml")
+        )
+        raise InputError(f"{task}: no such task; there are {', '.join(known) or 'none'}")
+    return file
+
+
+def task_hash(task: str) -> str:
+    """Of what the task's file says, without its comments."""
+    values = tomllib.loads(task_file(task).read_text(encoding="utf-8"))
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:16]
+
+
 def load_settings(name: str, quick: bool = False, tasks: Sequence[str] = ()) -> Settings:
     """Of `experiments/NAME/config.toml`; its section `quick` is put over the rest for a tiny run."""
     if name not in NAMES:
@@ -59,4 +77,6 @@ def load_settings(name: str, quick: bool = False, tasks: Sequence[str] = ()) -> 
         values,
         quick,
     )
+    for task in tasks or found.tasks:
+        task_file(task)
     return replace(found, tasks=tuple(tasks)) if tasks else found

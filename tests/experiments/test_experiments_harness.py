@@ -11,7 +11,7 @@ import pytest
 from experiments.harness.bench import Bench, Silent
 from experiments.harness.deleting import Deleting
 from experiments.harness.pages import write_index
-from experiments.harness.pool import missing
+from experiments.harness.pool import cells_of, missing
 from experiments.harness.report import verdict
 from experiments.harness.requests import KINDS, Request, deaths, streams
 from experiments.harness.results import Cell, Results
@@ -136,10 +136,8 @@ def test_an_unknown_experiment_is_named() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_what_is_committed_was_measured_with_the_settings_that_are_there(name: str) -> None:
     """A result of other settings, or of a cell that is no more, would be taken for this experiment's."""
-    from experiments.harness.pool import experiment
-
     settings = load_settings(name)
-    cells = {cell.name: cell for cell in experiment(name).cells(settings)}
+    cells = {cell.name: cell for cell in cells_of(settings)}
     folder = Path(__file__).parents[2] / "experiments" / name / "results"
     for file in folder.glob("*.json"):
         content = json.loads(file.read_text())
