@@ -29,12 +29,15 @@ STYLE: Any = {
 
 
 @contextmanager
-def figure(file: Path, panels: int = 1, width: float = 4.2, height: float = 3.2) -> Iterator[list[Axes]]:
-    """Panels side by side; written when the block ends."""
+def figure(
+    file: Path, panels: int = 1, width: float = 4.2, height: float = 3.2, rows: int = 1
+) -> Iterator[list[Axes]]:
+    """Panels side by side, in so many rows, row after row; written when the block ends."""
     with matplotlib.rc_context(STYLE):
-        drawn, axes = pyplot.subplots(1, panels, figsize=(width * panels, height), squeeze=False)
+        size = (width * panels, height * rows)
+        drawn, axes = pyplot.subplots(rows, panels, figsize=size, squeeze=False)
         try:
-            yield list(axes[0])
+            yield list(axes.flat)
             drawn.tight_layout()
             file.parent.mkdir(parents=True, exist_ok=True)
             # Without a date or a version inside, equal results are equal files.
@@ -59,7 +62,9 @@ def band(axes: Axes, curves: Sequence[Sequence[float | None]], label: str, numbe
     halves = np.nan_to_num(np.array([mean.half for _, mean in points]))
     colour = COLOURS[number % len(COLOURS)]
     axes.plot(xs, means, color=colour, label=label, **({"linewidth": 1.6} | style))
-    axes.fill_between(xs, means - halves, means + halves, color=colour, alpha=0.15, linewidth=0)
+    # Shares and accuracies: an interval of few seeds may reach beyond what there is.
+    low, high = np.clip(means - halves, 0, None), np.clip(means + halves, None, max(1, means.max()))
+    axes.fill_between(xs, low, high, color=colour, alpha=0.15, linewidth=0)
 
 
 def bars(axes: Axes, groups: Sequence[str], series: Mapping[str, Sequence[Mean]]) -> None:

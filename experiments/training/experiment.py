@@ -1,4 +1,4 @@
-"""Test accuracy after training: FedSGT, FedAvg and FedCIO, IID and skewed (the paper's Figure 4)."""
+"""Test accuracy after training: FedSGT, FedAvg and FedCIO, IID and skewed (the paper's Figure 5)."""
 
 from __future__ import annotations
 
@@ -117,4 +117,4 @@ def _draw(file: Path, settings: Settings, tasks: list[str], found: Found) -> Non
             axes.set_title(PARTITIONS[partition])
             axes.set_ylabel("test accuracy")
             axes.set_ylim(0, 1)
-        panels[0].legend(loc="lower left", ncols=3)
+        panels[0].legend(loc="upper left", ncols=3)
