@@ -8,10 +8,12 @@ import sys
 from pathlib import Path
 
 from experiments.harness.pages import write_index, write_report
+from experiments.harness.places import placed
 from experiments.harness.pool import cells_of, missing, run_jobs
 from experiments.harness.results import Results
-from experiments.harness.settings import HERE, NAMES, Settings, load_settings
+from experiments.harness.settings import HERE, NAMES, Settings, load_settings, task_file
 from fedsgt.build.locks import only_holder
+from fedsgt.config import load
 from fedsgt.errors import InputError
 
 WORK = HERE / ".work"
@@ -33,6 +35,8 @@ def run(
 ) -> None:
     """Of each experiment all seeds of all cells that are missing; results are kept one by one."""
     chosen = [load_settings(name, quick, tasks) for name in names]
+    for task in dict.fromkeys(task for settings in chosen for task in settings.tasks):
+        placed(load(task_file(task)))  # what is missing is said before anything is measured
     # Tiny results, and those of other tasks than the experiment's own, do not go among the committed ones.
     home = output or (WORK / ("quick" if quick else "other") if quick or tasks else HERE)
     work = home if home != HERE else WORK
@@ -48,11 +52,9 @@ def run(
 
 
 def _write(settings: Settings, results: Results, home: Path) -> None:
-    wanted = {cell.name for cell in cells_of(settings)}
-    results.cells = {name: seeds for name, seeds in results.cells.items() if name in wanted}
-    if results.cells:
-        place = write_report(settings, results, home / settings.name)
-        print(place)
+    shown = results.only(cells_of(settings), settings.seeds)
+    if shown.cells:
+        print(write_report(settings, shown, home / settings.name))
 
 
 def _asked(words: list[str] | None) -> argparse.Namespace:

@@ -1,4 +1,4 @@
-"""How many sequences: accuracy after training and under requests (the paper's Figures 9 and 10)."""
+"""How many sequences: accuracy after training and under requests (the paper's Figures 8 and 9)."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _measured(trained: Trained, plan: Plan, drawn: list[Stream]) -> dict[str, An
     }
     live = simulated(longest(plan.sequences), trained.groups_of, drawn)
     return {
-        "accuracy": {name: trained.accuracy((), name, plan.sequences) for name in ("all", "min", "long")},
+        "accuracy": {name: trained.accuracy((), name, plan.sequences) for name in ("all", "long")},
         "curves": {name: _short(curve) for name, curve in curves.items()},
         "live": rounded(value / plan.groups for value in live["live"]),
         "withstood": live["rate"] - 1,
@@ -105,16 +105,16 @@ def report(settings: Settings, results: Results) -> Report:
             f"{task}, {PARTITIONS[partition]}: accuracy after training by number of sequences (left), of the "
             "streams still served under requests (middle; dashed are the first B rotations), share of "
             "streams still served (right).",
-            _drawer(settings, found, task, partition),
+            _drawer(found, task, partition),
         )
         for (task, partition), found in shown.items()
     ]
     return Report(
         [table for pair, found in shown.items() for table in tables(found, *pair)],
         plots,
-        [claim for pair, found in shown.items() for claim in claims(settings, found, *pair)],
+        [claim for pair, found in shown.items() for claim in claims(found, *pair)],
     )
 
 
-def _drawer(settings: Settings, found: Results, task: str, partition: str) -> Any:
+def _drawer(found: Results, task: str, partition: str) -> Any:
     return lambda file: draw(file, found, task, partition)

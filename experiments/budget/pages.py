@@ -8,7 +8,6 @@ from typing import Any
 from experiments.harness.plots import COLOURS, band, figure
 from experiments.harness.report import Claim, Table
 from experiments.harness.results import Results
-from experiments.harness.settings import Settings
 from experiments.harness.statistics import Mean, difference, mean_of
 from experiments.harness.verdicts import together
 from experiments.training.experiment import PARTITIONS, name
@@ -89,7 +88,7 @@ def _early_values(results: Results, task: str, partition: str, label: str, what:
     return [sum(row) / len(row) if row else 0.0 for row in found]
 
 
-def claims(settings: Settings, results: Results, task: str, partition: str) -> list[Claim]:
+def claims(results: Results, task: str, partition: str) -> list[Claim]:
     base = f"rotations-{_groups(results, task, partition)}"
     known = [label for label in labels(results, task, partition) if not label.startswith("first")]
     fewer, more = ([label for label in known if label.startswith(kind)] for kind in ("spread", "iterative"))

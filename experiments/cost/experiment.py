@@ -11,12 +11,12 @@ import numpy as np
 
 from experiments.cost.claims import claims
 from experiments.cost.pages import draw, tables
-from experiments.harness.bench import Bench, Silent, Trained, described
+from experiments.harness.bench import Bench, Trained, described
+from experiments.harness.clock import Clock, Event
 from experiments.harness.live import rounded
 from experiments.harness.report import Plot, Report
 from experiments.harness.results import Cell, Results
 from experiments.harness.settings import Settings
-from fedsgt.build.display import Work
 from fedsgt.build.train import train
 from fedsgt.grouping import make as make_grouping
 from fedsgt.plans import rotations
@@ -31,7 +31,8 @@ def cells(settings: Settings) -> list[Cell]:
     timed = [
         Cell(
             f"{task.replace('/', '-')}-{records}",
-            {"task": task, "records": records, "systems": _systems(settings, records)},
+            {"task": task, "records": records, "systems": _systems(settings, records)}
+            | {"warm_up": settings["warm_up"]},
             "time",
         )
         for task in settings.tasks
@@ -50,7 +51,7 @@ def measure(settings: Settings, cell: Cell, seed: int, work: Path) -> dict[str, 
     if cell.name == "traffic":
         return _traffic(settings, seed)
     about, bench = cell.about, Bench(work / "timing" / f"{cell.name}-{seed}")
-    _timed(bench, about["task"], seed, "fedavg", settings["warm_up"], ["training.rounds=1"])
+    _timed(bench, about["task"], seed, "fedavg", about["warm_up"], ["training.rounds=1"])
     return {
         system: _timed(bench, about["task"], seed, system, about["records"]) for system in about["systems"]
     }
@@ -63,15 +64,15 @@ def _timed(
     overrides = [f"data.limit={records}", "data.test_limit=20", *(more or [])]
     run = bench.config(task, seed, system, "iid", overrides, shared=False)
     rmtree(bench.work, ignore_errors=True)
-    clock = Clock()
+    clock, started = Clock(), time.process_time()
     trained = Trained(train(run, bench.work, clock))
-    seconds = time.process_time() - clock.started
+    seconds = time.process_time() - started
     found = {
         "seconds": round(seconds, 3),
         "passes": passes(trained),
         "sequences": len(trained.plan.sequences),
         "module_bytes": _module_bytes(trained),
-        "phases": clock.phases(),
+        "phases": _phases(clock.events),
         "settings": described(run),
     }
     rmtree(bench.work)
@@ -90,24 +91,14 @@ def _module_bytes(trained: Trained) -> int:
     return sum(tensor.nbytes for tensor in trained.folder.modules.get(key).values())
 
 
-class Clock(Silent):
-    """CPU time of this process, which does all the training, when each module was there."""
-
-    def __init__(self) -> None:
-        self.started = self.last = time.process_time()
-        self.by_depth: dict[int, list[float]] = {}
-
-    def begin(self, work: Work) -> None:
-        self.last = time.process_time()
-
-    def module_done(self, groups: tuple[int, ...], loss: float) -> None:
-        now = time.process_time()
-        self.by_depth.setdefault(len(groups), []).append(now - self.last)
-        self.last = now
-
-    def phases(self) -> list[float]:
-        """By depth the median: who is the first to need a record also computes its frozen layers."""
-        return rounded(float(np.median(self.by_depth[depth])) for depth in sorted(self.by_depth))
+def _phases(events: list[Event]) -> list[float]:
+    """Seconds by depth, the median: who is the first to need a record also computes its frozen layers."""
+    found: dict[int, list[float]] = {}
+    before = 0.0
+    for event in events:
+        found.setdefault(len(event.groups), []).append(event.seconds - before)
+        before = event.seconds
+    return rounded(float(np.median(found[depth])) for depth in sorted(found))
 
 
 def _traffic(settings: Settings, seed: int) -> dict[str, Any]:

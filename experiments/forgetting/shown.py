@@ -15,7 +15,7 @@ from experiments.training.experiment import PARTITIONS
 
 SYSTEMS = {"fedsgt": "FedSGT", "fedretrain": "FedRetrain"}
 ATTACKS = ("loss threshold", "LiRA")
-CHANCE, NEAR = 0.5, 0.1  # an AUC that is within this of chance says nothing of a record
+CHANCE, NEAR = 0.5, 0.05  # a mean AUC that is within this of chance says nothing of a record
 Pair = tuple[str, str]
 
 
@@ -130,7 +130,7 @@ def _attack_claims(results: Results, cell: str, attack: str, where: str) -> list
     text = f"{where}: {attack} finds deleted records in what was served before (AUC above 0.5)"
     claims = [Claim(text, said, before.text(1, 3), verdict(_less(before), least=0.0))]
     if after.count:
-        text = f"{where}: {attack} is within 0.1 of chance after the deletion"
+        text = f"{where}: {attack} is within {NEAR} of chance over seeds after the deletion"
         claims.append(Claim(text, said, after.text(1, 3), verdict(_less(after), equal=NEAR)))
     return claims
 

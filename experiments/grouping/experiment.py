@@ -35,10 +35,11 @@ REPEATS = 5
 
 def cells(settings: Settings) -> list[Cell]:
     keys = ("budget", "streams", "requests", "simulated", "longest")
+    own = {key: settings[key] for key in keys} | {"burst": BURST, "repeats": REPEATS}
     return [
         Cell(
             name(task, partition, method),
-            {"task": task, "partition": partition, "method": method} | {key: settings[key] for key in keys},
+            {"task": task, "partition": partition, "method": method} | own,
             task,
         )
         for task, partition, method in product(settings.tasks, settings.partitions, METHODS)

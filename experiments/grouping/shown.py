@@ -46,7 +46,8 @@ def accuracies(settings: Settings, found: Found) -> Table:
         "one group",
         *(f"along {until} requests, {kind}" for kind in KINDS.values()),
     )
-    return Table("Accuracy in percent", ("task", "partition", "grouping", *head), rows)
+    title = "Accuracy in percent; along requests, of the streams that are still served"
+    return Table(title, ("task", "partition", "grouping", *head), rows)
 
 
 def groups(found: Found) -> Table:

@@ -7,9 +7,11 @@ from pathlib import Path
 
 from experiments.harness.bench import Silent, Trained
 from experiments.harness.requests import Request
+from fedsgt.build.description import ClientEntry
 from fedsgt.build.holders import load_holdings
 from fedsgt.build.participation import check_participation
 from fedsgt.build.train import train
+from fedsgt.errors import InputError
 from fedsgt.unlearning.request import Deletion
 from fedsgt.unlearning.unlearn import recover, unlearn
 
@@ -51,8 +53,9 @@ class Deleting:
         self.folder = folder
         return Trained(folder)
 
-    def _check_nothing_lost(self, entries: Iterable[object]) -> None:
+    def _check_nothing_lost(self, entries: Iterable[ClientEntry]) -> None:
         """Counted from the ids that were asked for, not from what the run says of itself."""
         expected = [[len(part) for part in client] for client in self.left]
-        found = [list(entry.records) for entry in entries]  # type: ignore[attr-defined]
-        assert found == expected, f"records by client and slice: {found}, but {expected} are retained"
+        found = [list(entry.records) for entry in entries]
+        if found != expected:
+            raise InputError(f"records by client and slice: {found}, but {expected} are retained")

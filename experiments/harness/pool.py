@@ -5,27 +5,20 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from importlib import import_module
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from experiments.harness.results import Cell, Results
 from experiments.harness.settings import Settings, task_hash
-
-
-class Experiment(Protocol):
-    """What the module `experiments.NAME.experiment` has."""
-
-    def cells(self, settings: Settings) -> list[Cell]: ...
-
-    def measure(self, settings: Settings, cell: Cell, seed: int, work: Path) -> dict[str, Any]: ...
+from fedsgt.config.systems import SYSTEMS
 
 
 @dataclass(frozen=True)
@@ -42,14 +35,18 @@ def experiment(name: str) -> Any:
 
 
 def cells_of(settings: Settings) -> list[Cell]:
-    """The experiment's cells, each with what its task says: another task file is another result."""
+    """The experiment's cells, each with what its task and its system say: others are other results."""
     found: list[Cell] = experiment(settings.name).cells(settings)
-    return [
-        replace(cell, about={**cell.about, "task_file": task_hash(cell.about["task"])})
-        if "task" in cell.about
-        else cell
-        for cell in found
-    ]
+    return [replace(cell, about={**cell.about, **_behind(cell.about)}) for cell in found]
+
+
+def _behind(about: Mapping[str, Any]) -> dict[str, Any]:
+    more: dict[str, Any] = {}
+    if "task" in about:
+        more["task_file"] = task_hash(about["task"])
+    if about.get("system") in SYSTEMS:
+        more["system_settings"] = list(SYSTEMS[about["system"]].overrides)
+    return more
 
 
 def missing(settings: Settings, results: Results) -> list[Job]:

@@ -8,6 +8,8 @@ from pathlib import Path
 
 from experiments.harness.statistics import Mean
 
+SEEDS = 5  # at least, for a claim
+
 
 @dataclass(frozen=True)
 class Table:
@@ -53,9 +55,9 @@ class Report:
 def verdict(difference: Mean, least: float = 0.0, equal: float | None = None) -> str:
     """Whether a difference is above `least`; with `equal`, whether it is within so much of zero.
 
-    Decided by the whole interval, and not decided when that lies on both sides.
+    Decided by the whole interval, and not decided when that lies on both sides, or with too few seeds.
     """
-    if difference.count < 2:
+    if difference.count < SEEDS:
         return "not decided"
     if equal is not None:
         inside = -equal <= difference.low and difference.high <= equal

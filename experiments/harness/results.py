@@ -6,7 +6,7 @@ import json
 import os
 import platform
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import version
@@ -53,6 +53,15 @@ class Results:
         content = json.loads(file.read_text(encoding="utf-8"))
         return content["about"] == _plain(cell.about) and str(seed) in content["seeds"]
 
+    def only(self, cells: Iterable[Cell], seeds: int) -> Results:
+        """Those that were measured with these settings, of the first so many seeds."""
+        kept = {
+            cell.name: {seed: entry for seed, entry in self.cells[cell.name].items() if seed < seeds}
+            for cell in cells
+            if cell.name in self.cells and any(self.has(cell, seed) for seed in range(seeds))
+        }
+        return Results(self.folder, kept)
+
     def put(self, cell: Cell, seed: int, measured: Mapping[str, Any], seconds: float) -> None:
         """Keep a seed's result; those of other settings go."""
         file, about = self.folder / f"{cell.name}.json", _plain(cell.about)
@@ -93,7 +102,7 @@ def provenance() -> dict[str, Any]:
 def _commit() -> str:
     """With a plus if the tree was changed since."""
     found = _git("rev-parse", "--short=12", "HEAD")
-    changed = _git("status", "--porcelain", "--untracked-files=no", "--", "../../src")
+    changed = _git("status", "--porcelain", "--untracked-files=no", "--", "../../src", "..")
     return f"{found}{'+' if changed else ''}" or "unknown"
 
 

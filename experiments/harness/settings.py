@@ -48,9 +48,8 @@ class Settings:
 def task_file(task: str) -> Path:
     file = HERE / "tasks" / f"{task}.toml"
     if not file.is_file():
-        known = sorted(
-            str(path.relative_to(HERE / "tasks").with_suffix("")) for path in file.parent.glob("*.toml")
-        )
+        tasks = HERE / "tasks"
+        known = sorted(str(path.relative_to(tasks).with_suffix("")) for path in tasks.rglob("*.toml"))
         raise InputError(f"{task}: no such task; there are {', '.join(known) or 'none'}")
     return file
 

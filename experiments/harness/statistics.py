@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from math import sqrt
-from typing import Any
 
 import numpy as np
 from scipy.stats import t as student
@@ -33,9 +32,6 @@ class Mean:
         """As in `78.3 ± 1.2`; a single seed has no interval."""
         number = f"{self.value * scale:.{digits}f}"
         return number if self.count < 2 else f"{number} ± {self.half * scale:.{digits}f}"
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def mean_of(values: Sequence[float]) -> Mean:

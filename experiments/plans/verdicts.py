@@ -31,13 +31,13 @@ def exact_claims(results: Results, groups: int) -> list[Claim]:
             exactly(not below and min(rates) >= base["rate"]),
         ),
         Claim(
-            f"L={groups}, by score: it costs at most {COST} of their training (ours)",
+            f"L={groups}, by score: it costs at most {COST}, rounded, of their training (ours)",
             "-",
             mean_of(cost).text(1, 3),
             verdict(mean_of([COST - share for share in cost]), least=-ROUNDING),
         ),
         Claim(
-            f"L={groups}, by score: at equal cost a tree has at least 16 % more live data (ours)",
+            f"L={groups}, by score: at equal cost a tree has at least 16 %, rounded, more live data (ours)",
             "-",
             f"{mean_of(gain).text()} % more",
             verdict(mean_of([share - GAIN for share in gain]), least=-ROUNDING),

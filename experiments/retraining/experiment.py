@@ -10,12 +10,12 @@ from typing import Any
 from experiments.harness.bench import Bench, Trained, described
 from experiments.harness.clock import Clock, Event
 from experiments.harness.common import common
-from experiments.harness.deleting import Deleting
+from experiments.harness.deleting import SHARE, Deleting
 from experiments.harness.report import Plot, Report
 from experiments.harness.requests import streams
 from experiments.harness.results import Cell, Results
 from experiments.harness.settings import Settings
-from experiments.retraining.shown import SYSTEMS, caption, claims, drawer, name, tables
+from experiments.retraining.shown import SYSTEMS, TINY, caption, claims, drawer, name, tables
 from fedsgt.build.evaluate import score
 from fedsgt.build.train import train
 from fedsgt.config import Run
@@ -28,7 +28,7 @@ BEGINS_AS = {"fedcio-retrain": "fedcio", "fedretrain": "fedavg"}
 def cells(settings: Settings) -> list[Cell]:
     def about(task: str, partition: str, system: str) -> dict[str, Any]:
         own = {"requests": settings["requests"], "near": settings["near"], "set": _set(settings, system)}
-        return {"task": task, "partition": partition, "system": system} | own
+        return {"task": task, "partition": partition, "system": system, "portion": SHARE} | own
 
     every = product(settings.tasks, settings.partitions, SYSTEMS)
     return [Cell(name(*which), about(*which), which[0]) for which in every]
@@ -116,8 +116,8 @@ def _there(order: tuple[int, ...], present: set[tuple[int, ...]]) -> tuple[int, 
 
 
 def _times(points: list[dict[str, Any]], run: Trained, events: list[Event], near: float) -> dict[str, Any]:
-    """When it served as well as it will, when the first sequence was whole again, and when all was."""
-    enough = points[-1]["accuracy"] - near
+    """When it served as well as it will itself, when the first sequence was whole again, and when all was."""
+    enough = points[-1]["accuracy"] - near - TINY
     good = next(point for point in points if point["accuracy"] is not None and point["accuracy"] >= enough)
     whole = set(run.plan.sequences)
     first = next(number for number, event in enumerate(events, start=1) if event.groups in whole)
@@ -132,4 +132,4 @@ def report(settings: Settings, results: Results) -> Report:
     found = {pair: own for pair, own in compared.items() if own is not None}
     plots = [Plot(name(*pair, "time"), caption(*pair), drawer(own, *pair)) for pair, own in found.items()]
     said = [claim for pair, own in found.items() for claim in claims(settings, own, pair)]
-    return Report(tables(found) if found else [], plots, said)
+    return Report(tables(settings, found) if found else [], plots, said)

@@ -1,4 +1,4 @@
-"""How many slices a client: accuracy, service and rounds (the paper's Figures 11 and 12)."""
+"""How many slices a client: accuracy, service and rounds (the paper's Figures 10 and 11)."""
 
 from __future__ import annotations
 
@@ -46,12 +46,8 @@ def measure(settings: Settings, cell: Cell, seed: int, work: Path) -> dict[str, 
     chosen = rotations(trained.plan.groups, budget).sequences
     absent = set(chosen) - set(trained.plan.sequences)
     assert not absent, f"{sorted(absent)} are not sequences of the run"
-    trained.predict([order[:depth] for order in chosen for depth in range(1, len(order) + 1)])
-    depths = range(1, trained.plan.groups + 1)
-    curve = [np.mean([trained.accuracy((), "all", [order[:depth]]) for order in chosen]) for depth in depths]
     return {
-        "accuracy": {strategy: trained.accuracy((), strategy, chosen) for strategy in ("all", "min", "long")},
-        "curve": [round(float(value), 5) for value in curve],
+        "accuracy": {strategy: trained.accuracy((), strategy, chosen) for strategy in ("all", "long")},
         "clients": [sum(sizes) for sizes in trained.records()],
         "empty": sum(not size for sizes in trained.records() for size in sizes),
         "skew": _skew(trained),

@@ -1,4 +1,4 @@
-"""Theory against simulation: live data, deletion rate, survival, rounds (the paper's Figure 3, and ours)."""
+"""Theory against simulation: live data, deletion rate, survival, rounds (the paper's Figure 4, and ours)."""
 
 from __future__ import annotations
 

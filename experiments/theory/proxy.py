@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from scipy.stats import spearmanr
@@ -13,7 +14,7 @@ from experiments.harness.report import Claim, verdict
 from experiments.harness.results import Results
 from experiments.harness.statistics import mean_of
 from experiments.harness.verdicts import together
-from fedsgt import theory
+from fedsgt.plans import rotations
 
 SERVED = 0.5  # of the streams at the least, for a point
 CLOSE = 0.03
@@ -36,32 +37,40 @@ class Pair:
 
 
 def compared(folder: Path) -> list[Pair]:
-    """Of all that was measured for both; none if nothing was."""
+    """Of all that was measured for both, with the slices of each group; none if nothing was."""
     results, found = Results.read(folder), []
     for name in results.cells:
         where, _, system = name.rpartition("-")
         other = f"{where}-fedcio"
-        if system == "fedsgt" and other in results.cells:
-            seeds = sorted(results.cells[name].keys() & results.cells[other].keys())
-            ours = [_points(results.cells[name][seed]["result"], clusters=False) for seed in seeds]
-            theirs = [_points(results.cells[other][seed]["result"], clusters=True) for seed in seeds]
-            found.append(Pair(where, ours, theirs))
+        if system == "fedsgt":
+            ours, theirs = (_known(results, cell) for cell in (name, other))
+            seeds = sorted(ours.keys() & theirs.keys())
+            if seeds:
+                points = [_points(ours[seed], clusters=False) for seed in seeds]
+                found.append(Pair(where, points, [_points(theirs[seed], clusters=True) for seed in seeds]))
     return found
 
 
-def _points(result: dict[str, dict[str, dict[str, list[float]]]], clusters: bool) -> Points:
-    curve, groups = result["curves"]["slice"], len(result["groups"])
-    points = []
-    for number, (accuracy, alive) in enumerate(zip(curve["accuracy"], curve["alive"], strict=True)):
-        if alive < SERVED:
-            break
-        if clusters:
-            live = float(theory.fedcio_expected_remaining(groups, number))
-        else:
-            live = float(theory.expected_live(groups, number)) / groups
-        # Accuracy is of streams that are still served, so this is, too.
-        points.append((live / float(theory.survival(groups, groups, number)), accuracy))
-    return points
+def _known(results: Results, cell: str) -> dict[int, Any]:
+    """The seeds' results that say how many slices with records each group has."""
+    return {seed: result for seed, result in results.seeds(cell) if "slices" in result}
+
+
+def _points(result: dict[str, Any], clusters: bool) -> Points:
+    curve, records = result["curves"]["slice"], np.array(result["groups"])
+    prior = np.array(result["slices"]) / sum(result["slices"])
+    counts = range(sum(share >= SERVED for share in curve["alive"]))  # it only falls
+    plan = rotations(len(records))  # every group begins a sequence of it, as every cluster serves alone
+    if clusters:
+        live = [float(records @ (1 - prior) ** number) / records.sum() for number in counts]
+    else:
+        live = [value / plan.groups for value in plan.expected_live(counts, prior)]
+    # Accuracy is of streams that are still served, so this is, too.
+    served = plan.survival(counts, prior)
+    return [
+        (data / chance, accuracy)
+        for data, chance, accuracy in zip(live, served, curve["accuracy"][: len(counts)], strict=True)
+    ]
 
 
 def claims(pairs: list[Pair]) -> list[Claim]:

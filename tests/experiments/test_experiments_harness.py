@@ -68,7 +68,7 @@ def test_a_client_that_was_lost_is_noticed(tmp_path: Path) -> None:
     deleting = Deleting(bench.trained(run))
     deleting.request(Request(0, (0,)))
     deleting.left[2][1].append("a record that nobody deleted")
-    with pytest.raises(AssertionError, match="are retained"):
+    with pytest.raises(InputError, match="are retained"):
         deleting.retrain()
 
 

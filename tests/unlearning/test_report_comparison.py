@@ -65,6 +65,17 @@ def test_a_row_for_each_run(folder: RunFolder, other: RunFolder) -> None:
     assert theirs.system.startswith("1 group (random), 1 sequence (rotations), 4 rounds a module")
 
 
+def test_a_group_is_hit_as_often_as_it_has_slices_with_records(folder: RunFolder, tmp_path: Path) -> None:
+    # Three, two and one slice, but the first of all has no records: 2, 2 and 1 of five.
+    uneven = describe(ROTATIONS, [10, 20, 30], fresh={0}, group_of=[0, 0, 0, 1, 1, 2])
+    other = paper_run(tmp_path / "other", uneven)
+    fill(other)
+    even, row = compared(folder, other).rows
+    assert even.until_exhausted == 5.5
+    assert row.until_exhausted == pytest.approx(2 / 0.4 + 1 / 0.2 - 1 / 0.8 - 2 / 0.6 + 1)
+    assert row.alive == pytest.approx([2 * 0.6**n + 0.8**n - 0.2**n - 2 * 0.4**n for n in (10, 20)])
+
+
 def test_an_exhausted_run_is_shown(folder: RunFolder, other: RunFolder) -> None:
     delete(other, 0)
     row = compared(folder, other).rows[1]

@@ -9,6 +9,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from fedsgt.build.description import Description
 from fedsgt.build.liveness import Live
 from fedsgt.build.run import RunFolder, open_run
@@ -16,6 +18,7 @@ from fedsgt.config import Run
 from fedsgt.errors import InputError
 from fedsgt.plans import Plan
 from fedsgt.store import Folder
+from fedsgt.unlearning.forecast import Chances
 from fedsgt.unlearning.history import level_of
 from fedsgt.unlearning.outlook import current_evaluation
 from fedsgt.unlearning.report_costs import Costs, costs
@@ -48,7 +51,7 @@ class Row:
     until_exhausted: float
     """Expected requests from the fresh state on, up to and with the last."""
     alive: list[float]
-    """The chance that something is live after 10 and 20 further requests; each group is hit alike."""
+    """The chance that something is live after 10 and 20 further requests, each about any slice."""
     test: frozenset[str] = field(repr=False)
     """Names of the test records that it was evaluated on."""
     backbone: str = field(repr=False)
@@ -148,7 +151,7 @@ def _measured(folder: RunFolder) -> Row:
 
 
 def _row(folder: RunFolder, live: Live, found: Costs) -> Row:
-    prefixes = live.prefixes(folder.present())
+    prefixes, prior = live.prefixes(folder.present()), _group_chances(live.description)
     evaluation = current_evaluation(folder, live) or {}
     return Row(
         path=folder.path.resolve(),
@@ -162,8 +165,8 @@ def _row(folder: RunFolder, live: Live, found: Costs) -> Row:
         timed_modules=found.whole.timed,
         rounds_per_client=found.per_client.rounds,
         requests=len(live.requests),
-        until_exhausted=live.description.plan_made().deletion_rate(),
-        alive=_alive(prefixes, live.description.groups),
+        until_exhausted=live.description.plan_made().deletion_rate(prior),
+        alive=_alive(prefixes, live.description.groups, prior),
         test=_test_of(folder, live),
         backbone=live.description.backbone,
     )
@@ -192,12 +195,24 @@ def _isolated(sequences: Iterable[Sequence[int]]) -> int:
     return len(parts)
 
 
-def _alive(prefixes: Prefixes, groups: int) -> list[float]:
+def _group_chances(about: Description) -> Chances | None:
+    """That a request hits each group, if any slice with records is asked for alike; none if none has any."""
+    pairs = zip(about.clients, about.groups_of, strict=True)
+    hit = [
+        group
+        for client, groups in pairs
+        for records, group in zip(client.records, groups, strict=True)
+        if records
+    ]
+    return np.bincount(hit, minlength=about.groups) / len(hit) if hit else None
+
+
+def _alive(prefixes: Prefixes, groups: int, prior: Chances | None) -> list[float]:
     """While the first group of some live sequence is not hit, something is live."""
     roots = [prefix[:1] for prefix in prefixes if prefix]
     if not roots:
         return [0.0 for _ in AHEAD]
-    return [float(chance) for chance in Plan.of("live", groups, roots).survival(AHEAD)]
+    return [float(chance) for chance in Plan.of("live", groups, roots).survival(AHEAD, prior)]
 
 
 def _test_of(folder: RunFolder, live: Live) -> frozenset[str]:

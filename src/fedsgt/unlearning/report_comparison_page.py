@@ -82,8 +82,8 @@ def _notes(found: Comparison, names: list[str]) -> Iterable[str]:
     measured = " or ".join(counted(number, "test record") for number in records)
     yield (
         (f"Accuracies are as each run serves, on {measured}, with 95 % intervals. " if records else "")
-        + "A request is taken to hit one group, each alike; a run that trains again after requests lasts "
-        "longer. Training is workers' time, of the modules that are there: see Costs."
+        + "A request is taken to be about one slice that has records, each alike; a run that trains again "
+        "after requests lasts longer. Training is workers' time, of the modules that are there: see Costs."
     )
     if len(found.rows) > 1:
         yield "Deletions from the other runs do not reach this page: make it anew after one."

@@ -1,1 +1,0 @@
-"""Training time, passes, rounds and bytes."""

@@ -1,1 +1,0 @@
-"""Rotations against other plans."""

@@ -1,1 +1,0 @@
-"""Theory against simulation."""
