@@ -129,13 +129,14 @@ class Trained:
         """How many records each slice has, by client."""
         return [list(client.records) for client in self.folder.description.clients]
 
-    def group_sizes(self) -> list[int]:
-        """Records of each group."""
-        sizes = [0] * self.plan.groups
+    def group_sizes(self) -> tuple[list[int], list[int]]:
+        """Records of each group, and slices of it that have any."""
+        sizes, slices = [0] * self.plan.groups, [0] * self.plan.groups
         for groups, records in zip(self.groups_of, self.records(), strict=True):
             for group, count in zip(groups, records, strict=True):
                 sizes[group] += count
-        return sizes
+                slices[group] += bool(count)
+        return sizes, slices
 
 
 class Silent:

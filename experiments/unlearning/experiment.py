@@ -51,7 +51,8 @@ def measure(settings: Settings, cell: Cell, seed: int, work: Path) -> dict[str, 
         kind: unlearning_curve(run, streams(kind, run.records(), settings["streams"], length[kind], seed))
         for kind in KINDS
     }
-    return {"curves": curves, "groups": run.group_sizes(), "settings": described(run.folder.config)}
+    sizes, slices = run.group_sizes()
+    return {"curves": curves, "groups": sizes, "slices": slices, "settings": described(run.folder.config)}
 
 
 def _retrained(settings: Settings, task: str, partition: str, seed: int, bench: Bench) -> dict[str, Any]:
