@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from fnmatch import fnmatch
 from pathlib import Path
 
 from experiments.harness.pages import write_index, write_report
@@ -23,32 +24,37 @@ def main(words: list[str] | None = None) -> None:
     """One line says what is wrong, if anything is."""
     asked = _asked(words)
     try:
-        run(asked.names or list(NAMES), asked.quick, asked.task, asked.jobs, asked.output, asked.only_pages)
+        run(asked)
     except InputError as error:
         sys.exit(f"experiments: {error}")
     except KeyboardInterrupt:
         sys.exit("experiments: stopped; the same command goes on with what is missing")
 
 
-def run(
-    names: list[str], quick: bool, tasks: list[str], jobs: int, output: Path | None, only_pages: bool
-) -> None:
+def run(asked: argparse.Namespace) -> None:
     """Of each experiment all seeds of all cells that are missing; results are kept one by one."""
-    chosen = [load_settings(name, quick, tasks) for name in names]
-    for task in dict.fromkeys(task for settings in chosen for task in settings.tasks):
-        placed(load(task_file(task)))  # what is missing is said before anything is measured
+    chosen = [load_settings(name, asked.quick, asked.task) for name in asked.names or NAMES]
     # Tiny results, and those of other tasks than the experiment's own, do not go among the committed ones.
-    home = output or (WORK / ("quick" if quick else "other") if quick or tasks else HERE)
-    work = home if home != HERE else WORK
-    work.mkdir(parents=True, exist_ok=True)
+    apart = WORK / ("quick" if asked.quick else "other") if asked.quick or asked.task else HERE
+    home = asked.output or apart
     outcomes = {settings.name: Results.read(home / settings.name / "results") for settings in chosen}
-    if not only_pages:
-        with only_holder(work / "lock", work):
-            todo = [job for settings in chosen for job in missing(settings, outcomes[settings.name])]
-            run_jobs(todo, outcomes, work, jobs)
+    if not asked.only_pages:
+        _measure(chosen, outcomes, WORK if home == HERE else home, asked)
     for settings in chosen:
         _write(settings, outcomes[settings.name], home)
     write_index(home)
+
+
+def _measure(
+    chosen: list[Settings], outcomes: dict[str, Results], work: Path, asked: argparse.Namespace
+) -> None:
+    for task in dict.fromkeys(task for settings in chosen for task in settings.tasks):
+        placed(load(task_file(task)))  # what is not there is said before anything is measured
+    work.mkdir(parents=True, exist_ok=True)
+    with only_holder(work / "lock", work):
+        todo = [job for settings in chosen for job in missing(settings, outcomes[settings.name])]
+        todo = [job for job in todo if fnmatch(job.cell.name, asked.cells)]
+        run_jobs(todo, outcomes, work, asked.jobs)
 
 
 def _write(settings: Settings, results: Results, home: Path) -> None:
@@ -63,6 +69,12 @@ def _asked(words: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="all of it tiny, in minutes, on digits")
     parser.add_argument(
         "--task", action="append", default=[], metavar="TASK", help="a task of experiments/tasks instead"
+    )
+    parser.add_argument(
+        "--cells",
+        default="*",
+        metavar="PATTERN",
+        help="measure only results of such names, as in 'sst2-iid-*'",
     )
     parser.add_argument("--jobs", type=_count, default=os.cpu_count() or 1, help="processes, one thread each")
     parser.add_argument("--output", type=Path, metavar="FOLDER", help="where results go instead")

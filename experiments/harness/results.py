@@ -15,6 +15,7 @@ from typing import Any
 
 from fedsgt.store import Folder
 
+CODE = ("../../src", ":(glob)../**/*.py", ":(glob)../**/*.toml")
 PACKAGES = ("fedsgt", "torch", "transformers", "peft", "numpy", "scikit-learn")
 
 
@@ -102,7 +103,7 @@ def provenance() -> dict[str, Any]:
 def _commit() -> str:
     """With a plus if the tree was changed since."""
     found = _git("rev-parse", "--short=12", "HEAD")
-    changed = _git("status", "--porcelain", "--untracked-files=no", "--", "../../src", "..")
+    changed = _git("status", "--porcelain", "--untracked-files=no", "--", *CODE)
     return f"{found}{'+' if changed else ''}" or "unknown"
 
 
