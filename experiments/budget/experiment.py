@@ -10,11 +10,11 @@ from experiments.harness.bench import Bench, Trained, described
 from experiments.harness.common import common
 from experiments.harness.curves import unlearning_curve
 from experiments.harness.live import longest, rounded, simulated
+from experiments.harness.names import PARTITIONS, name
 from experiments.harness.report import Plot, Report
 from experiments.harness.requests import Stream, streams
 from experiments.harness.results import Cell, Results
 from experiments.harness.settings import Settings
-from experiments.training.experiment import PARTITIONS, name
 from fedsgt.plans import Plan, make, rotations
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from experiments.harness.names import PARTITIONS, name
 from experiments.harness.plots import COLOURS, band, figure
 from experiments.harness.report import Claim, Table
 from experiments.harness.results import Results
 from experiments.harness.statistics import Mean, difference, mean_of
 from experiments.harness.verdicts import together
-from experiments.training.experiment import PARTITIONS, name
 from fedsgt import theory
 
 CLOSE = 0.02  # what we take "a small margin" to mean, as a difference of accuracies

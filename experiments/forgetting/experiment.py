@@ -7,9 +7,10 @@ from pathlib import Path
 from shutil import rmtree
 from typing import Any
 
-from experiments.forgetting.shown import SYSTEMS, caption, claims, drawer, name, tables
+from experiments.forgetting.shown import SYSTEMS, caption, claims, drawer, tables
 from experiments.harness.bench import Bench, Silent, Trained, described
 from experiments.harness.common import common
+from experiments.harness.names import name
 from experiments.harness.report import Plot, Report
 from experiments.harness.results import Cell, Results
 from experiments.harness.settings import Settings

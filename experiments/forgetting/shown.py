@@ -6,21 +6,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from experiments.harness.names import PARTITIONS, name
 from experiments.harness.plots import bars, figure
 from experiments.harness.report import Claim, Table, verdict
 from experiments.harness.results import Results
 from experiments.harness.statistics import Mean, mean_of
 from experiments.harness.verdicts import exactly
-from experiments.training.experiment import PARTITIONS
 
 SYSTEMS = {"fedsgt": "FedSGT", "fedretrain": "FedRetrain"}
 ATTACKS = ("loss threshold", "LiRA")
 CHANCE, NEAR = 0.5, 0.05  # a mean AUC that is within this of chance says nothing of a record
 Pair = tuple[str, str]
-
-
-def name(task: str, partition: str, system: str) -> str:
-    return f"{task.replace('/', '-')}-{partition}-{system}"
 
 
 def _auc(results: Results, cell: str, attack: str, when: str) -> list[float]:

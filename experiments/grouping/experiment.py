@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from experiments.grouping.shown import KINDS, METHODS, accuracies, caption, claims, drawer, groups, name
+from experiments.grouping.shown import KINDS, METHODS, accuracies, caption, claims, drawer, groups
 from experiments.harness.bench import Bench, Trained, described
 from experiments.harness.common import common
 from experiments.harness.curves import unlearning_curve
 from experiments.harness.live import longest, simulated
+from experiments.harness.names import name
 from experiments.harness.report import Plot, Report
 from experiments.harness.requests import BURST, deaths, streams
 from experiments.harness.results import Cell, Results

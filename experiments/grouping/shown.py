@@ -6,22 +6,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from experiments.harness.names import PARTITIONS, name
 from experiments.harness.plots import band, bars, figure
 from experiments.harness.report import Claim, Table, verdict
 from experiments.harness.results import Results
 from experiments.harness.settings import Settings
 from experiments.harness.statistics import Mean, difference, mean_of
-from experiments.training.experiment import PARTITIONS
 
 METHODS = {"random": "random", "bac": "BAC", "centered": "centered", "affinity": "affinity"}
 KINDS = {"slice": "records of one slice", "burst": "bursts of one client"}
 CLOSE = 0.03  # what we take "very similar" to mean, as a difference of accuracies
 Pair = tuple[str, str]
 Found = dict[Pair, Results]
-
-
-def name(task: str, partition: str, method: str) -> str:
-    return f"{task.replace('/', '-')}-{partition}-{method}"
 
 
 def _unlearning(results: Results, pair: Pair, method: str, kind: str, until: int) -> list[float]:

@@ -26,7 +26,7 @@ def write_report(settings: Settings, results: Results, folder: Path) -> Path:
     text = (
         readme.read_text(encoding="utf-8") if readme.is_file() else f"# {settings.name}\n\n{BEGIN}\n{END}\n"
     )
-    body = f"{BEGIN}\n\n{_body(report, results)}\n\n{END}"
+    body = f"{BEGIN}\n\n{results_text(report, results)}\n\n{END}"
     readme.write_text(MARKED.sub(lambda _: body, text), encoding="utf-8")
     (folder / CLAIMS).write_text(
         claims_table(report).markdown() + "\n" if report.claims else "", encoding="utf-8"
@@ -34,7 +34,7 @@ def write_report(settings: Settings, results: Results, folder: Path) -> Path:
     return readme
 
 
-def _body(report: Report, results: Results) -> str:
+def results_text(report: Report, results: Results) -> str:
     parts = [claims_table(report).markdown()] if report.claims else []
     parts += [table.markdown() for table in report.tables]
     parts += [f"![{plot.caption}](plots/{plot.name}.png)\n\n{plot.caption}" for plot in report.plots]

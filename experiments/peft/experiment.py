@@ -14,13 +14,13 @@ from experiments.harness.bench import Bench, Prefix, Trained, described
 from experiments.harness.clock import Clock
 from experiments.harness.common import common
 from experiments.harness.curves import unlearning_curve
+from experiments.harness.names import PARTITIONS, name
 from experiments.harness.plots import band, figure
 from experiments.harness.report import Claim, Plot, Report, Table, verdict
 from experiments.harness.requests import streams
 from experiments.harness.results import Cell, Results
 from experiments.harness.settings import Settings
 from experiments.harness.statistics import Mean, difference, mean_of
-from experiments.training.experiment import PARTITIONS
 from fedsgt.build.train import train
 from fedsgt.plans.cyclic import rotations
 
@@ -41,10 +41,6 @@ def cells(settings: Settings) -> list[Cell]:
         for partition in settings.partitions
         for kind in KINDS
     ]
-
-
-def name(task: str, partition: str, kind: str) -> str:
-    return f"{task.replace('/', '-')}-{partition}-{kind}"
 
 
 def _set(settings: Settings, task: str, kind: str) -> list[str]:

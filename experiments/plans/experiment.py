@@ -11,13 +11,13 @@ from experiments.harness.bench import Bench, described
 from experiments.harness.common import common
 from experiments.harness.curves import unlearning_curve
 from experiments.harness.live import longest, rounded, simulated
+from experiments.harness.names import PARTITIONS, name
 from experiments.harness.report import Plot, Report
 from experiments.harness.requests import streams
 from experiments.harness.results import Cell, Results
 from experiments.harness.settings import Settings
 from experiments.plans.pages import PLANS, draw_exact, draw_trained, exact_table, trained_tables
 from experiments.plans.verdicts import exact_claims, trained_claims
-from experiments.training.experiment import PARTITIONS, name
 from fedsgt import theory
 from fedsgt.plans import Plan, make
 from fedsgt.plans.scores import uniform_live

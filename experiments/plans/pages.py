@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from experiments.harness.names import PARTITIONS, name
 from experiments.harness.plots import COLOURS, band, figure
 from experiments.harness.report import Table
 from experiments.harness.results import Results
 from experiments.harness.statistics import mean_of
-from experiments.training.experiment import PARTITIONS, name
 
 PLANS = {
     "rotations": "rotations",

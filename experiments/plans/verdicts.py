@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from experiments.harness.names import PARTITIONS, name
 from experiments.harness.report import Claim, verdict
 from experiments.harness.results import Results
 from experiments.harness.statistics import Mean, difference, mean_of
 from experiments.harness.verdicts import exactly
 from experiments.plans.pages import PLANS, REQUESTS, STRATEGIES, mean_live
-from experiments.training.experiment import PARTITIONS, name
 
 COST, GAIN = 0.62, 0.16
 ROUNDING = 0.005

@@ -11,11 +11,12 @@ from experiments.harness.bench import Bench, Trained, described
 from experiments.harness.clock import Clock, Event
 from experiments.harness.common import common
 from experiments.harness.deleting import SHARE, Deleting
+from experiments.harness.names import name
 from experiments.harness.report import Plot, Report
 from experiments.harness.requests import streams
 from experiments.harness.results import Cell, Results
 from experiments.harness.settings import Settings
-from experiments.retraining.shown import SYSTEMS, TINY, caption, claims, drawer, name, tables
+from experiments.retraining.shown import SYSTEMS, TINY, caption, claims, drawer, tables
 from fedsgt.build.evaluate import score
 from fedsgt.build.train import train
 from fedsgt.config import Run

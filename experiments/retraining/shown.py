@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from experiments.harness.names import PARTITIONS, name
 from experiments.harness.plots import COLOURS, figure
 from experiments.harness.report import Claim, Table, verdict
 from experiments.harness.results import Results
 from experiments.harness.settings import Settings
 from experiments.harness.statistics import difference, mean_of
 from experiments.harness.verdicts import exactly
-from experiments.training.experiment import PARTITIONS
 
 SYSTEMS = {"fedsgt": "FedSGT", "fedcio-retrain": "FedCIO", "fedretrain": "FedRetrain"}
 Pair = tuple[str, str]
@@ -22,10 +22,6 @@ GRID = 200
 CLOSE = 0.03
 TINY = 1e-9  # accuracies are shares of a few hundred records: who just has enough is not to fail by rounding
 Point = dict[str, Any]
-
-
-def name(task: str, partition: str, system: str) -> str:
-    return f"{task.replace('/', '-')}-{partition}-{system}"
 
 
 def tables(settings: Settings, found: Mapping[Pair, Results]) -> list[Table]:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from experiments.harness.bench import Bench, Prefix, Trained, described
+from experiments.harness.names import name
 from experiments.harness.report import Plot, Report
 from experiments.harness.requests import Stream, deaths, streams
 from experiments.harness.results import Cell, Results
@@ -23,7 +24,6 @@ from experiments.selection.shown import (
     cost,
     drawer,
     merged_table,
-    name,
     scatter,
 )
 from fedsgt.build.evaluate import Accuracy, Examiner, agreement_of, mixed

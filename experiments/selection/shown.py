@@ -6,20 +6,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from experiments.harness.names import PARTITIONS, name
 from experiments.harness.plots import band, bars, figure
 from experiments.harness.report import Claim, Table, verdict
 from experiments.harness.results import Results
 from experiments.harness.settings import Settings
 from experiments.harness.statistics import difference, mean_of
-from experiments.training.experiment import PARTITIONS
 
 STRATEGIES = {"all": "AllSeq", "min": "MinSeq", "long": "LongSeq"}
 WAYS = STRATEGIES | {"merged": "merged"}
 CLOSE = 0.03  # what we take "similar" to mean, as a difference of accuracies
-
-
-def name(task: str, partition: str) -> str:
-    return f"{task.replace('/', '-')}-{partition}"
 
 
 def _values(results: Results, task: str, partition: str, *path: str | int) -> list[float]:

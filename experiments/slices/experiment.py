@@ -10,12 +10,12 @@ import numpy as np
 from experiments.harness.bench import Bench, Trained, described
 from experiments.harness.common import common
 from experiments.harness.live import longest, simulated
+from experiments.harness.names import PARTITIONS, name
 from experiments.harness.report import Plot, Report
 from experiments.harness.requests import streams
 from experiments.harness.results import Cell, Results
 from experiments.harness.settings import HERE, Settings
 from experiments.slices.pages import claims, draw, tables
-from experiments.training.experiment import PARTITIONS, name
 from fedsgt.build.holders import load_holdings
 from fedsgt.config import load
 from fedsgt.plans import rotations

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from experiments.harness.names import PARTITIONS, name
 from experiments.harness.plots import COLOURS, figure
 from experiments.harness.report import Claim, Table, verdict
 from experiments.harness.results import Results
 from experiments.harness.settings import Settings
 from experiments.harness.statistics import Mean, difference, mean_of
 from experiments.harness.verdicts import together
-from experiments.training.experiment import PARTITIONS, name
 from fedsgt import theory
 
 CLOSE = 0.03  # what we take "a minor effect" to mean, as a difference of accuracies

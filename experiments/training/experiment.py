@@ -7,6 +7,7 @@ from typing import Any
 
 from experiments.harness.bench import Bench, described
 from experiments.harness.common import common
+from experiments.harness.names import PARTITIONS, name
 from experiments.harness.plots import band, bars, figure
 from experiments.harness.report import Claim, Plot, Report, Table, verdict
 from experiments.harness.results import Cell, Results
@@ -15,7 +16,6 @@ from experiments.harness.statistics import difference, mean_of
 
 SYSTEMS = {"fedsgt": "FedSGT", "fedavg": "FedAvg", "fedcio": "FedCIO"}
 CENTRAL = {"sisa": "SISA", "s3t": "S3T"}  # all records in one place; for reference
-PARTITIONS = {"iid": "IID", "dirichlet": "Dirichlet 0.3"}
 CLOSE = 0.03  # what we take "comparable" to mean, as a difference of accuracies
 
 
@@ -26,10 +26,6 @@ def cells(settings: Settings) -> list[Cell]:
         for partition in settings.partitions
         for system in (*SYSTEMS, *(CENTRAL if partition == "iid" else ()))
     ]
-
-
-def name(task: str, partition: str, system: str) -> str:
-    return f"{task.replace('/', '-')}-{partition}-{system}"
 
 
 def measure(settings: Settings, cell: Cell, seed: int, work: Path) -> dict[str, Any]:

@@ -9,11 +9,11 @@ from typing import Any
 from experiments.harness.bench import Bench, described
 from experiments.harness.curves import unlearning_curve
 from experiments.harness.deleting import Deleting
+from experiments.harness.names import name
 from experiments.harness.report import Report
 from experiments.harness.requests import Stream, streams
 from experiments.harness.results import Cell, Results
 from experiments.harness.settings import Settings
-from experiments.training.experiment import name
 from experiments.unlearning import shown
 from experiments.unlearning.shown import KINDS, SYSTEMS
 

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from experiments.harness.common import common
+from experiments.harness.names import PARTITIONS, name
 from experiments.harness.plots import COLOURS, band, figure
 from experiments.harness.report import Claim, Plot, Report, Table, verdict
 from experiments.harness.results import Results
 from experiments.harness.settings import Settings
 from experiments.harness.statistics import difference, mean_of
-from experiments.training.experiment import PARTITIONS, name
 
 SYSTEMS = {"fedsgt": "FedSGT", "fedcio": "FedCIO", "fedretrain": "FedRetrain"}
 SPAN, EARLY = 30, 4  # requests

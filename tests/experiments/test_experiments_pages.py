@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from experiments.harness.pages import BEGIN, END
-from experiments.harness.settings import HERE, NAMES
+from experiments.harness.pages import BEGIN, END, results_text
+from experiments.harness.pool import cells_of, experiment
+from experiments.harness.results import Results
+from experiments.harness.settings import HERE, NAMES, load_settings
 from fedsgt.config import load
 
 PAGE = (HERE / "README.md").read_text(encoding="utf-8")
@@ -42,3 +44,16 @@ def test_the_tasks_that_it_names_are_runs(name: str) -> None:
     for task in [*settings["tasks"], *settings["quick"].get("tasks", [])]:
         load(HERE / "tasks" / f"{task}.toml")
     assert settings["seeds"] >= (3 if name == "cost" else 5)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_page_says_what_its_results_say(name: str) -> None:
+    """Written by hand, or left from other results, it would tell something that was not measured."""
+    settings = load_settings(name)
+    results = Results.read(HERE / name / "results").only(cells_of(settings), settings.seeds)
+    if results.cells:
+        report = experiment(name).report(settings, results)
+        assert results_text(report, results) in (HERE / name / "README.md").read_text(encoding="utf-8")
+        assert {plot.name for plot in report.plots} == {
+            file.stem for file in (HERE / name / "plots").glob("*.png")
+        }
