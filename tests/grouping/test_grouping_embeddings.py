@@ -218,8 +218,11 @@ def test_repair_keeps_sizes_and_most_of_the_grouping() -> None:
         (None, "embeddings: none given"),
         ([1.0, 2.0, 3.0, 4.0], r"embeddings: shape \(4,\), but one row for each of 4 slices"),
         ([[1.0]] * 3, r"embeddings: shape \(3, 1\)"),
-        ([[1.0], [2.0], [float("nan")], [0.0]], "embeddings: row 2 holds a value that is not finite"),
-        ([[1.0], [2.0], [3.0], [float("inf")]], "embeddings: row 3 holds"),
+        (
+            [[1.0], [2.0], [float("nan")], [0.0]],
+            r"embeddings: row 2 \(slice 2\) holds a value that is not finite",
+        ),
+        ([[1.0], [2.0], [3.0], [float("inf")]], r"embeddings: row 3 \(slice 3\) holds"),
         ([["a"], ["b"], ["c"], ["d"]], "embeddings: not an array of numbers"),
     ],
 )

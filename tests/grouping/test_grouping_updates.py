@@ -62,7 +62,7 @@ def test_all_slices_of_a_client_are_together_whatever_the_limits_and_sizes() -> 
         (None, "^updates: none given"),
         ([[1.0], [2.0]], r"^updates: shape \(2, 1\), but one row for each of 3 clients"),
         (["a", "b", "c"], "^updates: not an array of numbers"),
-        ([[1.0], [2.0], [np.nan]], "^client 2: its update holds a value that is not finite"),
+        ([[1.0], [2.0], [np.nan]], r"^updates: row 2 \(client 2\) holds a value that is not finite"),
     ],
 )
 def test_updates_that_cannot_be_used(updates: Any, message: str) -> None:

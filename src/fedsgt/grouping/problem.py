@@ -132,18 +132,20 @@ def _does_not_fit(problem: Problem, client: int) -> str:
 
 
 def read_embeddings(embeddings: ArrayLike | None, slices: int) -> Floats:
-    """One finite vector per slice."""
-    if embeddings is None:
-        raise InputError("embeddings: none given, but this method needs one vector per slice")
+    return read_vectors("embeddings", embeddings, "slice", slices)
+
+
+def read_vectors(name: str, given: ArrayLike | None, owner: str, count: int) -> Floats:
+    """One finite vector per owner: per slice or per client."""
+    if given is None:
+        raise InputError(f"{name}: none given, but this method needs one vector per {owner}")
     try:
-        vectors = np.asarray(embeddings, dtype=np.float64)
+        vectors = np.asarray(given, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise InputError("embeddings: not an array of numbers, one row per slice") from error
-    if vectors.ndim != 2 or vectors.shape[0] != slices or vectors.shape[1] < 1:
-        raise InputError(
-            f"embeddings: shape {vectors.shape}, but one row for each of {slices} slices is needed"
-        )
+        raise InputError(f"{name}: not an array of numbers, one row per {owner}") from error
+    if vectors.ndim != 2 or vectors.shape[0] != count or vectors.shape[1] < 1:
+        raise InputError(f"{name}: shape {vectors.shape}, but one row for each of {count} {owner}s is needed")
     if not np.isfinite(vectors).all():
         row = int(np.argmin(np.isfinite(vectors).all(axis=1)))
-        raise InputError(f"embeddings: row {row} holds a value that is not finite")
+        raise InputError(f"{name}: row {row} ({owner} {row}) holds a value that is not finite")
     return vectors

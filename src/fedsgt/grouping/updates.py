@@ -1,17 +1,16 @@
 """FedCIO's clusters: clients whose first updates point the same way share a group."""
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from fedsgt.errors import InputError
-from fedsgt.grouping.problem import Floats, Hints, Ints, Problem
+from fedsgt.grouping.problem import Floats, Hints, Ints, Problem, read_vectors
 
 LEAST = 1e-6  # of similarity, so that the graph of the clients never falls apart
 
 
 def update_groups(problem: Problem, hints: Hints, rng: np.random.Generator) -> Ints:
     """All slices of a client into its cluster's group; groups may be of any size."""
-    vectors = _read_updates(hints.updates, len(problem.slices))
+    vectors = read_vectors("updates", hints.updates, "client", len(problem.slices))
     return clusters_of(vectors, problem.groups)[problem.client_of]
 
 
@@ -62,20 +61,3 @@ def filled(cluster_of: Ints, alike: Floats, clusters: int) -> Ints:
 def _by_lowest(cluster_of: Ints) -> Ints:
     numbers: dict[int, int] = {}
     return np.array([numbers.setdefault(label, len(numbers)) for label in cluster_of.tolist()])
-
-
-def _read_updates(updates: ArrayLike | None, clients: int) -> Floats:
-    if updates is None:
-        raise InputError("updates: none given, but this method needs one vector per client")
-    try:
-        vectors = np.asarray(updates, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError("updates: not an array of numbers, one row per client") from error
-    if vectors.ndim != 2 or vectors.shape[0] != clients or vectors.shape[1] < 1:
-        raise InputError(
-            f"updates: shape {vectors.shape}, but one row for each of {clients} clients is needed"
-        )
-    if not np.isfinite(vectors).all():
-        row = int(np.argmin(np.isfinite(vectors).all(axis=1)))
-        raise InputError(f"client {row}: its update holds a value that is not finite")
-    return vectors
