@@ -17,6 +17,8 @@ def claims(settings: Settings, results: Results, tasks: list[str]) -> list[Claim
     found = [claim for task in tasks for claim in _time_claims(settings, results, task)]
     if results.cells.get("traffic"):
         found += _traffic_claims(settings, results)
+    if results.cells.get("federated"):
+        found += _federated_claims(results)
     return found
 
 
@@ -72,7 +74,7 @@ def _traffic_claims(settings: Settings, results: Results) -> list[Claim]:
     for slices in settings["slices"]:
         rounds = results.values("traffic", f"S={slices}", "rounds")
         fetched = mean_of(results.values("traffic", f"S={slices}", "fetched")).value
-        forms, both = forms_of(settings, slices), mean_of(rounds).value + fetched
+        forms, both = forms_of(settings, slices), 2 * mean_of(rounds).value + fetched
         off = mean_of([count / forms["balanced"] - 1 for count in rounds])
         said = "71.5 rounds" if slices == 2 else f"{forms['paper']:.2f} rounds by its form"
         found += [
@@ -96,3 +98,23 @@ def _traffic_claims(settings: Settings, results: Results) -> list[Claim]:
             ),
         ]
     return found
+
+
+def _federated_claims(results: Results) -> list[Claim]:
+    entries = [entry for found in results.values("federated") for entry in found.values()]
+    equal = sum(entry["updates"] == entry["rounds"] for entry in entries)
+    over = mean_of([entry[way][1] / entry[way][0] - 1 for entry in entries for way in ("up", "down")])
+    return [
+        Claim(
+            "Over Flower a client is asked for as many updates as its plan has rounds",
+            "by formula",
+            f"{equal} of {len(entries)} trainings",
+            exactly(equal == len(entries)),
+        ),
+        Claim(
+            "Over Flower a client's bytes are those of the modules in its plan (within 5 %)",
+            "not given",
+            f"{over.text()} % more",
+            verdict(over, equal=0.05),
+        ),
+    ]

@@ -11,7 +11,7 @@ import numpy as np
 
 from experiments.cost.claims import claims
 from experiments.cost.pages import draw, tables
-from experiments.harness.bench import Bench, Trained, described
+from experiments.harness.bench import Bench, Silent, Trained, described
 from experiments.harness.clock import Clock, Event
 from experiments.harness.live import rounded
 from experiments.harness.report import Plot, Report
@@ -20,6 +20,7 @@ from experiments.harness.settings import Settings
 from fedsgt.build.train import train
 from fedsgt.grouping import make as make_grouping
 from fedsgt.plans import rotations
+from fedsgt.unlearning.report_costs import costs
 
 CAPTION = (
     "CPU seconds of a whole training (left: by system, with what FedAvg's time and the passes foretell as a "
@@ -39,7 +40,11 @@ def cells(settings: Settings) -> list[Cell]:
         for records in settings["records"]
     ]
     keys = ("clients", "groups", "slices", "groupings")
-    return [*timed, Cell("traffic", {key: settings[key] for key in keys}, "traffic")]
+    return [
+        *timed,
+        Cell("traffic", {key: settings[key] for key in keys}, "traffic"),
+        Cell("federated", dict(settings["federated"]), "federated"),
+    ]
 
 
 def _systems(settings: Settings, records: int) -> list[str]:
@@ -50,6 +55,8 @@ def _systems(settings: Settings, records: int) -> list[str]:
 def measure(settings: Settings, cell: Cell, seed: int, work: Path) -> dict[str, Any]:
     if cell.name == "traffic":
         return _traffic(settings, seed)
+    if cell.name == "federated":
+        return _federated(Bench(work / "federated" / str(seed)), seed, **cell.about)
     about, bench = cell.about, Bench(work / "timing" / f"{cell.name}-{seed}")
     _timed(bench, about["task"], seed, "fedavg", about["warm_up"], ["training.rounds=1"])
     return {
@@ -117,6 +124,33 @@ def _traffic(settings: Settings, seed: int) -> dict[str, Any]:
             "most": int(rounds.max()),
             "fetched": round(float(np.mean([plan.client_downloads(table) for table in counts])), 5),
         }
+    return found
+
+
+def _federated(
+    bench: Bench, seed: int, clients: int, groups: int, slices: list[int], records: int
+) -> dict[str, Any]:
+    """What Flower carried for a client of a small training, beside what its plan foretells."""
+    common = ["engine.name=flower", f"data.clients={clients}", f"data.limit={records}", "data.test_limit=20"]
+    trainings = {
+        f"FedSGT, S={count}": ("fedsgt", [f"grouping.groups={groups}", f"grouping.slices={count}"])
+        for count in slices
+    }
+    trainings["FedAvg"] = ("fedavg", [])
+    found = {}
+    for name, (system, settings) in trainings.items():
+        rmtree(bench.work, ignore_errors=True)
+        run = bench.config("digits", seed, system, "iid", [*common, *settings], shared=False)
+        folder = train(run, bench.work, Silent())
+        told = costs(folder, folder.live(), folder.present()).to_json()
+        planned, carried = told["per_client"], told["measured"]
+        found[name] = {
+            "messages": carried["messages"],
+            "updates": carried["modules"],
+            "rounds": planned["rounds"],
+            **{way: [planned[f"{way}load_bytes"], carried[way]] for way in ("up", "down")},
+        }
+    rmtree(bench.work)
     return found
 
 

@@ -35,6 +35,8 @@ def tables(settings: Settings, results: Results, tasks: list[str]) -> list[Table
     found.append(_budgets(settings, results, tasks))
     if results.cells.get("traffic"):
         found.append(_traffic(settings, results, tasks))
+    if results.cells.get("federated"):
+        found.append(_federated(results))
     return found
 
 
@@ -120,8 +122,8 @@ def _traffic(settings: Settings, results: Results, tasks: list[str]) -> Table:
                 f"{rounds.text(1, 2)} ({extremes})",
                 f"{forms['paper']:.2f}",
                 f"{forms['balanced']:.2f}",
-                f"{rounds.value:.1f} up, {fetched.value:.1f} down",
-                _mega((rounds.value + fetched.value) * size),
+                f"{rounds.value:.1f} up, {rounds.value + fetched.value:.1f} down",
+                _mega((2 * rounds.value + fetched.value) * size),
             ]
         )
     for name, count in (("FedAvg", ROUNDS), ("FedCIO", ROUNDS + 1)):
@@ -130,6 +132,26 @@ def _traffic(settings: Settings, results: Results, tasks: list[str]) -> Table:
     return Table(
         "Rounds of a client (least to most), modules that it sends and fetches, bytes (largest task above)",
         ("system", "rounds", "the paper's form", "balanced form", "modules", "both ways"),
+        rows,
+    )
+
+
+def _federated(results: Results) -> Table:
+    rows = []
+    for name in results.values("federated")[0]:
+        entries = results.values("federated", name)
+        counts = [
+            mean_of([entry[what] for entry in entries]).text(1) for what in ("rounds", "updates", "messages")
+        ]
+        sizes = [
+            _mega(mean_of([entry[way][place] for entry in entries]).value)
+            for way in ("up", "down")
+            for place in (0, 1)
+        ]
+        rows.append([name, *counts, *sizes])
+    return Table(
+        "What Flower carried for a client, on digits (one training; all modules of a depth in one message)",
+        ("system", "rounds by plan", "updates", "messages", "up by plan", "up", "down by plan", "down"),
         rows,
     )
 

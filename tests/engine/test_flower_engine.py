@@ -21,6 +21,8 @@ from fedsgt.config import to_toml
 from fedsgt.engine.flower.wire import Answer, Order
 from fedsgt.engine.task import Tensors
 from fedsgt.errors import InputError
+from fedsgt.theory.planner import forecast
+from fedsgt.theory.stream import Stream
 from fedsgt.unlearning.verify import verify
 
 
@@ -64,6 +66,25 @@ def test_all_that_can_be_trained_travels_together_and_frozen_modules_once(
         assert len(sent) == len(set(sent))
         assert set(sent) == {key for order in orders for job in order.jobs for key in job.parents}
         assert line.down > line.up > 0
+
+
+def test_a_forecast_counts_what_is_carried(image: World, tmp_path: Path) -> None:
+    """`fedsgt plan`: what each round starts from and sends up, and frozen modules once each."""
+    site = Nodes()
+    folder = train(image.config(), tmp_path / "run", Quiet(), site=site)
+    counts = np.zeros((len(folder.description.clients), GROUPS), dtype=np.int64)
+    for client, groups in enumerate(folder.description.groups_of):
+        np.add.at(counts[client], groups, 1)
+    size = sum(tensor.nbytes for tensor in site.orders[0].jobs[0].state.values())
+    told = forecast(folder.description.plan_made(), counts, Stream(0), size).to_json()["per_client"]
+    sent = [state for order in site.orders for state in (*order.modules.values(), *states_of(order))]
+    carried = sum(tensor.nbytes for state in sent for tensor in state.values())
+    assert told["download_bytes"] == pytest.approx(carried / len(counts))
+    assert told["upload_bytes"] == pytest.approx(size * sum(len(o.jobs) for o in site.orders) / len(counts))
+
+
+def states_of(order: Order) -> list[Tensors]:
+    return [job.state for job in order.jobs]
 
 
 # What a client may send, and what becomes of it.

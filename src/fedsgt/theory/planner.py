@@ -122,7 +122,7 @@ def _rate_of_clients(plan: Plan, counts: Counts, stream: Stream) -> Estimate:
 
 
 def _traffic(plan: Plan, counts: Counts) -> Traffic:
-    """A round sends one trained module up; frozen modules come down once each."""
+    """A round brings down what it starts from and sends it up trained; frozen modules come down once each."""
     rounds: NDArray[np.int64] = plan.client_rounds(counts)
     fetched = plan.client_downloads(counts)
     return Traffic(
@@ -130,7 +130,7 @@ def _traffic(plan: Plan, counts: Counts) -> Traffic:
         int(rounds.min()),
         int(rounds.max()),
         float(rounds.mean()),
-        float(fetched.mean()),
+        float((rounds + fetched).mean()),
     )
 
 
