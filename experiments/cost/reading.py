@@ -16,13 +16,16 @@ def cell(task: str, records: int) -> str:
     return f"{task.replace('/', '-')}-{records}"
 
 
-def seconds(settings: Settings, results: Results, task: str, system: str, size: int = 0) -> list[float]:
-    found: list[float] = results.values(cell(task, settings["records"][size]), system, "seconds")
+def seconds(
+    settings: Settings, results: Results, task: str, system: str, size: int = 0, what: str = "seconds"
+) -> list[float]:
+    found: list[float] = results.values(cell(task, settings["records"][size]), system, what)
     return found
 
 
-def ratio(settings: Settings, results: Results, task: str, system: str, base: str = "fedavg") -> list[float]:
-    ours, theirs = (seconds(settings, results, task, name) for name in (system, base))
+def ratio(settings: Settings, results: Results, task: str, system: str, what: str = "seconds") -> list[float]:
+    """To FedAvg's time."""
+    ours, theirs = (seconds(settings, results, task, name, what=what) for name in (system, "fedavg"))
     return [one / other for one, other in zip(ours, theirs, strict=True)]
 
 

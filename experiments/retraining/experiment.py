@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import product
 from pathlib import Path
-from shutil import copytree, rmtree
+from shutil import rmtree
 from typing import Any
 
 from experiments.harness.bench import Bench, Trained, described
@@ -19,41 +19,35 @@ from experiments.harness.settings import Settings
 from experiments.retraining.shown import SYSTEMS, TINY, caption, claims, drawer, tables
 from fedsgt.build.evaluate import score
 from fedsgt.build.train import train
-from fedsgt.config import Run
 from fedsgt.unlearning.unlearn import recover
-
-# Who trains what FedCIO and FedRetrain begin with: it is in the common store already.
-BEGINS_AS = {"fedcio-retrain": "fedcio", "fedretrain": "fedavg"}
 
 
 def cells(settings: Settings) -> list[Cell]:
     def about(task: str, partition: str, system: str) -> dict[str, Any]:
-        own = {"requests": settings["requests"], "near": settings["near"], "set": _set(settings, system)}
+        own = {"requests": settings["requests"], "near": settings["near"], "begins": "trained in its place"}
         return {"task": task, "partition": partition, "system": system, "portion": SHARE} | own
 
     every = product(settings.tasks, settings.partitions, SYSTEMS)
     return [Cell(name(*which), about(*which), which[0]) for which in every]
 
 
-def _set(settings: Settings, system: str) -> list[str]:
-    found: list[str] = settings["fedsgt"] if system == "fedsgt" else []
-    return found
-
-
 def measure(settings: Settings, cell: Cell, seed: int, work: Path) -> dict[str, Any]:
-    """The deletions and the retraining are in a folder and a store of their own, which are removed."""
-    about, bench = cell.about, Bench(work)
-    place = work / "retraining" / f"{cell.name}-{seed}"
+    """In a folder of its own, which is removed.
+
+    Each system is trained there first, so that what its frozen layers make of the records is known to all of
+    them when retraining begins, as in a service.
+    """
+    about, place = cell.about, work / "retraining" / f"{cell.name}-{seed}"
     rmtree(place, ignore_errors=True)
-    config = _own(bench, about, seed, place)
-    run = Trained(train(config, place / "run", Clock()))
+    config = Bench(place).config(about["task"], seed, about["system"], about["partition"], shared=False)
+    run = Trained(train(config, place, Clock()))
     before, total = run.accuracy(), sum(map(sum, run.records()))
     stream = streams("slice", run.records(), 1, about["requests"], seed)[0]
     deleting = Deleting(run)
     deleting.requests(stream)
     dead = run.folder.live().dead
     clock = Clock()
-    train(config, place / "run", clock, recover)
+    train(config, place, clock, recover)
     again = deleting.retrain()  # nothing is left to train; no client may have lost more than was asked for
     points = _served(again, dead, clock.events, total)
     rmtree(place)
@@ -65,26 +59,6 @@ def measure(settings: Settings, cell: Cell, seed: int, work: Path) -> dict[str, 
         **_times(points, again, clock.events, about["near"]),
         "settings": described(config),
     }
-
-
-def _own(bench: Bench, about: Any, seed: int, place: Path) -> Run:
-    """With a store of its own; what others have trained of it already is copied there."""
-    known = (about["task"], seed)
-    own = bench.config(*known, about["system"], about["partition"], about["set"], shared=False)
-    store = (place / "store").resolve()
-    store.mkdir(parents=True)
-    if about["system"] in BEGINS_AS:
-        base = bench.trained(bench.config(*known, BEGINS_AS[about["system"]], about["partition"]))
-        _copy(base, store)
-    return own.model_copy(update={"store": own.store.model_copy(update={"url": f"file://{store}"})})
-
-
-def _copy(base: Trained, store: Path) -> None:
-    url = base.folder.config.store.url
-    assert url is not None
-    shared = Path(url.removeprefix("file://"))
-    for key in base.folder.description.keys.values():
-        copytree(shared / "modules" / key, store / "modules" / key)
 
 
 def _served(run: Trained, dead: frozenset[int], events: list[Event], total: int) -> list[dict[str, Any]]:
