@@ -37,7 +37,7 @@ def _time_claims(settings: Settings, results: Results, task: str) -> list[Claim]
         Claim(
             f"{task}: FedSGT's training time is comparable to FedAvg's (at most twice)",
             said,
-            f"{mean_of(ours).text(1, 2)} times FedAvg's CPU time, {mean_of(again).text(1, 2)} if frozen layers "
+            f"{mean_of(ours).text(1, 2)} times FedAvg's time, {mean_of(again).text(1, 2)} if frozen layers "
             f"are known; passes {expected:.2f}",
             verdict(difference([ALIKE] * len(ours), ours)),
         ),
