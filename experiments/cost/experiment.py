@@ -1,4 +1,4 @@
-"""Training time against passes, and what a client sends and fetches (the paper's Table 3, Section 4.3)."""
+"""Training time against passes, and what a client sends and fetches (the paper's Table 3, Section 5.3)."""
 
 from __future__ import annotations
 

@@ -129,10 +129,12 @@ def report(settings: Settings, results: Results) -> Report:
         )
         plots.insert(0, Plot("exact", caption, lambda file: draw_exact(file, results, sizes)))
     tables = [exact_table(results, sizes)] if sizes else []
-    tables += [table for pair, shared in found.items() for table in trained_tables(shared, *pair)]
+    tables += [
+        table for pair, shared in found.items() for table in trained_tables(shared, *pair, settings["groups"])
+    ]
     claims = [claim for groups in sizes for claim in exact_claims(results, groups)]
     for pair, shared in found.items():
-        claims += trained_claims(shared, *pair)
+        claims += trained_claims(shared, *pair, settings["groups"])
     return Report(tables, plots, claims)
 
 

@@ -9,6 +9,7 @@ from experiments.harness.plots import COLOURS, band, figure
 from experiments.harness.report import Table
 from experiments.harness.results import Results
 from experiments.harness.statistics import mean_of
+from fedsgt.plans.weights import horizon
 
 PLANS = {
     "rotations": "rotations",
@@ -48,7 +49,7 @@ def exact_table(results: Results, sizes: list[int]) -> Table:
     )
 
 
-def trained_tables(results: Results, task: str, partition: str) -> list[Table]:
+def trained_tables(results: Results, task: str, partition: str, groups: int) -> list[Table]:
     rows = []
     for plan, shown in PLANS.items():
         cell = name(task, partition, plan)
@@ -58,17 +59,25 @@ def trained_tables(results: Results, task: str, partition: str) -> list[Table]:
             for number in (0, 5, 10, 15):
                 found = [curve[number] for curve in results.values(cell, "curves", strategy)]
                 row.append("-" if None in found else mean_of(found).text())
-            row.append(mean_of(mean_live(results, cell)).text())
+            row.append(mean_of(mean_live(results, cell, groups)).text())
             row.append(mean_of(results.values(cell, "withstood")).text(1))
             rows.append(row)
     after = [f"after {number}" for number in (0, 5, 10, 15)]
-    head = ("plan", "passes", "modules", "selection", *after, "live data, 1..15", "withstood")
+    head = (
+        "plan",
+        "passes",
+        "modules",
+        "selection",
+        *after,
+        f"live data, 1..{max(horizon(groups))}",
+        "withstood",
+    )
     return [Table(f"{task}, {PARTITIONS[partition]}: accuracy in percent after requests", head, rows)]
 
 
-def mean_live(results: Results, cell: str) -> list[float]:
-    """Over 1..15 requests, seed by seed."""
-    return [mean_of(curve[1:16]).value for curve in results.values(cell, "live")]
+def mean_live(results: Results, cell: str, groups: int) -> list[float]:
+    """Over the requests that the search for a plan looks at, seed by seed."""
+    return [mean_of([curve[at] for at in horizon(groups)]).value for curve in results.values(cell, "live")]
 
 
 def draw_exact(file: Path, results: Results, sizes: list[int]) -> None:

@@ -78,7 +78,7 @@ def claims(pairs: list[Pair]) -> list[Claim]:
     gaps = [mean_of([_gap(*seeds) for seeds in zip(pair.ours, pair.theirs, strict=True)]) for pair in pairs]
     return [
         Claim(
-            "Live data is positively correlated with accuracy under deletions (FedSGT)",
+            "Live data is positively correlated with accuracy (FedSGT; both fall with requests)",
             "assumed",
             "; ".join(
                 f"{pair.where}: rank correlation {rank.text(1, 2)}"
