@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from experiments.harness.bench import Prefix, Trained
 from experiments.harness.requests import Stream, deaths
+
+DIGITS = 10  # labels of the one task that does not say how many it has
+
+
+def chance(result: Mapping[str, Any]) -> float:
+    """How often a guess among the labels of this result's task is right."""
+    return 1 / (result["settings"]["data"]["labels"] or DIGITS)
 
 
 def unlearning_curve(

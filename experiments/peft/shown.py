@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from experiments.harness.curves import chance
 from experiments.harness.names import PARTITIONS, name
 from experiments.harness.plots import band, figure
 from experiments.harness.report import Claim, Table, verdict
@@ -41,8 +42,8 @@ def _scatter(results: Results, pair: Pair, kind: str) -> list[float]:
 
 def _near_chance(results: Results, pair: Pair, kind: str) -> bool:
     """Who has not learnt anything scatters little, whatever its order."""
-    labels = results.values(name(*pair, kind), "settings", "data", "labels")[0]
-    return mean_of(_final(results, pair, kind)).value < 1 / int(labels) + LEARNT
+    guessed = chance(results.values(name(*pair, kind))[0])
+    return mean_of(_final(results, pair, kind)).value < guessed + LEARNT
 
 
 def _unlearning(results: Results, pair: Pair, kind: str, until: int) -> list[float]:

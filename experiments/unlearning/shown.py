@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.harness.common import common
+from experiments.harness.curves import chance
 from experiments.harness.names import PARTITIONS, name
 from experiments.harness.plots import COLOURS, band, figure
 from experiments.harness.report import Claim, Plot, Report, Table, verdict
@@ -16,7 +17,6 @@ from experiments.harness.statistics import difference, mean_of
 
 SYSTEMS = {"fedsgt": "FedSGT", "fedcio": "FedCIO", "fedretrain": "FedRetrain"}
 SPAN, EARLY = 30, 4  # requests
-DIGITS = 10  # labels of the one task that does not say how many it has
 SHOWN = {"slice": 60, "client": 10, "burst": 100}
 KINDS = {"slice": "records of one slice", "client": "whole clients", "burst": "bursts of one client"}
 
@@ -80,8 +80,8 @@ def _served(results: Results, task: str, partition: str, system: str) -> list[fl
     for _, entry in results.seeds(name(task, partition, system)):
         curve = entry["curves"]["slice"]
         pairs = list(zip(curve["accuracy"], curve["alive"], strict=True))[: SPAN + 1]
-        chance = 1 / (entry["settings"]["data"]["labels"] or DIGITS)
-        served = [(accuracy or 0.0) * alive + chance * (1 - alive) for accuracy, alive in pairs]
+        guessed = chance(entry)
+        served = [(accuracy or 0.0) * alive + guessed * (1 - alive) for accuracy, alive in pairs]
         found.append(sum(served) / len(served))
     return found
 
