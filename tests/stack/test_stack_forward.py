@@ -13,6 +13,7 @@ from torch import nn
 from transformers import DeiTForImageClassificationWithTeacher
 
 from fedsgt.config.model import Peft
+from fedsgt.stack import last_layer
 from fedsgt.stack.backbone import load_backbone
 from fedsgt.stack.inputs import hidden_batch
 from fedsgt.stack.kinds import Tensors
@@ -193,6 +194,26 @@ def test_training_from_lower_layers_is_training(tiny: Tiny, kind: str) -> None:
     whole, resumed = tiny.train(stack, [], batch), tiny.train(stack, [], cached)
     for name, array in whole.items():
         assert np.allclose(array, resumed[name], atol=1e-5)
+
+
+def test_the_short_last_layer_learns_what_the_whole_one_learns(
+    tiny: Tiny, model: str, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Modules at queries, keys and values, texts of different lengths: gradients are the plain layer's."""
+    attention = next(m for m in tiny.untouched(model).model.modules() if hasattr(m, "config") and is_query(m))
+    targets = own_projections(attention)
+    short = tiny.stack(model, kind, targets=targets)
+    monkeypatch.setattr(last_layer, "FIRST_TOKEN", {})
+    whole, batch = tiny.stack(model, kind, targets=targets), tiny.batch(model)
+    parents = tiny.modules(short, 2)
+    ours, plain = (tiny.train(stack, parents, batch) for stack in (short, whole))
+    for name, array in plain.items():
+        assert np.allclose(array, ours[name], atol=1e-4), name
+        assert not np.allclose(array, parents[-1][name], atol=1e-2), "it learnt nothing"
+
+
+def is_query(module: nn.Module) -> bool:
+    return any(hasattr(module, name) for name in ("q_proj", "query", "q_lin"))
 
 
 def test_folding_again_gives_the_same_bits(tiny: Tiny, kind: str) -> None:

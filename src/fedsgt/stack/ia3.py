@@ -36,6 +36,14 @@ class Ia3Linear(nn.Module):
             return functional.linear(inputs * self.vector, weight, bias)
         return functional.linear(inputs, weight, bias) * self.vector
 
+    def dense(self) -> tuple[Tensor, Tensor | None]:
+        weight, bias = self.folded or (self.base.weight, self.base.bias)
+        if self.vector is None:
+            return weight, bias
+        if self.scales_input:
+            return weight * self.vector, bias
+        return weight * self.vector[:, None], None if bias is None else bias * self.vector
+
     def fold(self, vectors: Sequence[Tensor]) -> None:
         """Always from the original weight, in order, rounded once."""
         if not vectors:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import nn
+from torch import Tensor, nn
 
 Tensors: TypeAlias = dict[str, NDArray[np.float32]]
 
@@ -37,6 +37,20 @@ class Kind(Protocol):
 
     def close(self) -> None:
         """Take the state off again."""
+
+
+class Site(Protocol):
+    """A linear with modules on it."""
+
+    def dense(self) -> tuple[Tensor, Tensor | None]:
+        """One weight and one bias that do the same, through which gradients flow."""
+
+
+def dense(module: nn.Module) -> tuple[Tensor, Tensor | None]:
+    """Of any linear, with modules or without."""
+    if isinstance(module, nn.Linear):
+        return module.weight, module.bias
+    return cast(Site, module).dense()
 
 
 def parameter(array: NDArray[np.float32], device: torch.device, trainable: bool = True) -> nn.Parameter:

@@ -1,6 +1,8 @@
 """The last layer for the first token alone: heads read nothing else, so the other tokens need no output.
 
-Keys and values are still those of all tokens. Some nine tenths of the layer's work fall away, both ways.
+Nor do they need keys and values of their own: q·(K x) = (Kᵀ q)·x, and a mean of values is the value of the
+mean. So the query is taken back through the key's weight, the tokens are mixed as they are, and one vector a
+head goes through the value's weight. Nearly all of the layer's work falls away, both ways.
 """
 
 from __future__ import annotations
@@ -8,10 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
+import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
-from transformers.integrations.sdpa_attention import sdpa_attention_forward
-from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+
+from fedsgt.stack.kinds import dense
+from fedsgt.stack.prefix import ATTENTION as VIRTUAL
+from fedsgt.stack.prefix import attend
 
 Layer: TypeAlias = Callable[[Any, Tensor, Tensor | None], Tensor]
 
@@ -32,8 +37,7 @@ def shorten_last_layer(model: PreTrainedModel, name: str) -> None:
 def _vit(layer: Any, hidden: Tensor, mask: Tensor | None) -> Tensor:
     """Normalised before; the residual goes around."""
     attention, seen = layer.attention, layer.layernorm_before(hidden)
-    query = attention.q_proj(seen[:, :1])
-    context = _attend(attention, query, attention.k_proj(seen), attention.v_proj(seen), mask)
+    context = _attend(attention, seen, attention.q_proj, attention.k_proj, attention.v_proj, mask)
     first = hidden[:, :1] + attention.o_proj(context)
     done: Tensor = first + layer.mlp(layer.layernorm_after(first))
     return done
@@ -41,31 +45,55 @@ def _vit(layer: Any, hidden: Tensor, mask: Tensor | None) -> Tensor:
 
 def _bert(layer: Any, hidden: Tensor, mask: Tensor | None) -> Tensor:
     """Normalised after; the blocks' own output modules add the residual."""
-    attention, first = layer.attention.self, hidden[:, :1]
-    context = _attend(attention, attention.query(first), attention.key(hidden), attention.value(hidden), mask)
-    done: Tensor = layer.feed_forward_chunk(layer.attention.output(context, first))
+    attention = layer.attention.self
+    context = _attend(attention, hidden, attention.query, attention.key, attention.value, mask)
+    done: Tensor = layer.feed_forward_chunk(layer.attention.output(context, hidden[:, :1]))
     return done
 
 
 def _distilbert(layer: Any, hidden: Tensor, mask: Tensor | None) -> Tensor:
-    attention, first = layer.attention, hidden[:, :1]
-    query = attention.q_lin(first)
-    context = _attend(attention, query, attention.k_lin(hidden), attention.v_lin(hidden), mask)
-    first = layer.sa_layer_norm(attention.out_lin(context) + first)
+    attention = layer.attention
+    context = _attend(attention, hidden, attention.q_lin, attention.k_lin, attention.v_lin, mask)
+    first = layer.sa_layer_norm(attention.out_lin(context) + hidden[:, :1])
     done: Tensor = layer.output_layer_norm(layer.ffn(first) + first)
     return done
 
 
-def _attend(attention: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
-    """By the same attention function as the other layers, so that virtual tokens are seen here too."""
+def _attend(
+    attention: nn.Module,
+    tokens: Tensor,
+    query: nn.Module,
+    key: nn.Module,
+    value: nn.Module,
+    mask: Tensor | None,
+) -> Tensor:
+    """What the first token takes from all tokens that the mask lets it see."""
     config: Any = attention.config
-    size = query.shape[-1] // int(config.num_attention_heads)
-    heads = [side.view(*side.shape[:2], -1, size).transpose(1, 2) for side in (query, key, value)]
-    attend = ALL_ATTENTION_FUNCTIONS.get_interface(config._attn_implementation, sdpa_attention_forward)
+    heads, asked = int(config.num_attention_heads), query(tokens[:, :1])
     seen = None if mask is None else mask[:, :, :1]
-    found = attend(attention, *heads, seen, dropout=0.0, scaling=size**-0.5)
-    context: Tensor = found[0].flatten(2)
-    return context
+    if config._attn_implementation == VIRTUAL:  # virtual tokens have keys and values and are no tokens
+        return _beside_virtual(attention, asked, key(tokens), value(tokens), heads, seen)
+    keys, _ = dense(key)  # a key's bias adds the same to every score of a head
+    values, bias = dense(value)
+    size = len(keys) // heads
+    back = torch.einsum("bhs,hsw->bhw", asked.view(-1, heads, size), keys.view(heads, size, -1))
+    scores = (back * size**-0.5) @ tokens.mT
+    if seen is not None:
+        seen = seen.flatten(1, 2)
+        scores = scores.masked_fill(~seen, -torch.inf) if seen.dtype == torch.bool else scores + seen
+    mixed = scores.softmax(dim=-1) @ tokens
+    context = torch.einsum("bhw,hsw->bhs", mixed, values.view(heads, size, -1)).flatten(1)
+    return (context if bias is None else context + bias)[:, None]
+
+
+def _beside_virtual(
+    attention: nn.Module, query: Tensor, key: Tensor, value: Tensor, heads: int, mask: Tensor | None
+) -> Tensor:
+    query, key, value = (
+        side.view(*side.shape[:2], heads, -1).transpose(1, 2) for side in (query, key, value)
+    )
+    found = attend(attention, query, key, value, mask, dropout=0.0, scaling=query.shape[-1] ** -0.5)
+    return found[0].flatten(2)
 
 
 FIRST_TOKEN: dict[str, Layer] = {

@@ -27,11 +27,19 @@ class LoraLinear(nn.Module):
         self.up: nn.Parameter | None = None
 
     def forward(self, inputs: Tensor) -> Tensor:
-        weight = self.base.weight if self.folded is None else self.folded
-        outputs = functional.linear(inputs, weight, self.base.bias)
+        outputs = functional.linear(inputs, self._frozen, self.base.bias)
         if self.down is None or self.up is None:
             return outputs
         return outputs + functional.linear(functional.linear(inputs, self.down) * self.scale, self.up)
+
+    def dense(self) -> tuple[Tensor, Tensor | None]:
+        if self.down is None or self.up is None:
+            return self._frozen, self.base.bias
+        return self._frozen + self.up @ (self.down * self.scale), self.base.bias
+
+    @property
+    def _frozen(self) -> Tensor:
+        return self.base.weight if self.folded is None else self.folded
 
     def fold(self, pairs: Sequence[tuple[Tensor, Tensor]]) -> None:
         """The canonical form: always from the original weight, in order, rounded once."""
