@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from experiments.harness.places import placed
 from experiments.harness.settings import task_file
+from experiments.harness.sharing import Shared
 from fedsgt.build.display import Work
 from fedsgt.build.evaluate import score, test_probabilities
 from fedsgt.build.holders import load_test
@@ -72,7 +73,7 @@ class Bench:
         path = self.work / "runs" / code
         if anew and path.exists():
             rmtree(path)
-        return Trained(train(run, path, Silent()))
+        return Trained(train(run, path, Silent(), site=Shared(self.work / "activations")))
 
 
 def lane(task: str, seed: int) -> str:

@@ -19,6 +19,7 @@ from experiments.harness.settings import NAMES, load_settings
 from experiments.harness.statistics import Mean, difference, mean_of
 from fedsgt.build.evaluate import evaluate
 from fedsgt.build.train import train
+from fedsgt.engine.worker import Worker
 from fedsgt.errors import InputError
 from fedsgt.unlearning.unlearn import recover
 
@@ -80,6 +81,23 @@ def test_equal_modules_of_two_experiments_are_trained_once(tmp_path: Path) -> No
     folder = train(part, tmp_path / "part", told, recover)
     assert told.modules == []
     assert set(folder.description.keys.values()) <= set(whole.folder.description.keys.values())
+
+
+def test_frozen_layers_are_computed_once_for_all_runs_and_a_deletion_takes_only_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench, lower = Bench(tmp_path), [*TINY, "peft.layers=1"]
+    first = bench.trained(bench.config("digits", 0, overrides=lower))
+    kept = list((tmp_path / "activations").rglob("*.activations"))
+    assert kept, "nothing is kept: the test shows nothing"
+    with monkeypatch.context() as patch:
+        patch.setattr(Worker, "_compute", None)  # not called
+        other = bench.config("digits", 0, overrides=[*lower, "training.learning_rate=0.1"], shared=False)
+        second = bench.trained(other)
+    mark = second.folder.description.clients[0].slices[0]
+    Deleting(second).request(Request(0, (0,)))
+    assert not list((second.folder.cache / mark).glob("*"))
+    assert list((first.folder.cache / mark).glob("*.activations"))
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -1,0 +1,44 @@
+"""Runs share what frozen layers make of equal slices."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from fedsgt.build.prepare import Prepared
+from fedsgt.build.run import RunFolder
+from fedsgt.build.site import Here, Teller
+from fedsgt.engine.task import Engine, Notify
+
+
+@dataclass(frozen=True)
+class Shared(Here):
+    """Every run has its own cache, as always; files in it are links to those of the runs before.
+
+    A deletion takes away the run's own link: what is left here is of no run, and of public records.
+    """
+
+    place: Path
+
+    @contextmanager
+    def engine(
+        self, folder: RunFolder, prepared: Prepared, notify: Notify, teller: Teller
+    ) -> Iterator[Engine]:
+        slices = [mark for client in folder.description.clients for mark in client.slices]
+        link(self.place, folder.cache, slices)
+        with super().engine(folder, prepared, notify, teller) as engine:
+            yield engine
+        link(folder.cache, self.place, slices)
+
+
+def link(source: Path, target: Path, folders: Iterable[str]) -> None:
+    """Give `target` the files that `source` has in these folders and it has not."""
+    for name in folders:
+        for file in (source / name).glob("*.activations"):
+            other = target / name / file.name
+            other.parent.mkdir(parents=True, exist_ok=True)
+            with suppress(FileExistsError):
+                os.link(file, other)
