@@ -24,7 +24,7 @@ def cells(settings: Settings) -> list[Cell]:
         Cell(name(task, partition, system), {"task": task, "partition": partition, "system": system}, task)
         for task in settings.tasks
         for partition in settings.partitions
-        for system in (*SYSTEMS, *(CENTRAL if partition == "iid" else ()))
+        for system in (*SYSTEMS, *(CENTRAL if partition == "iid" and task in settings["central"] else ()))
     ]
 
 
@@ -67,7 +67,7 @@ def report(settings: Settings, results: Results) -> Report:
         )
         for partition in settings.partitions
     ]
-    central = [_central(results, task) for task in tasks]
+    central = [_central(results, task) for task in tasks if task in settings["central"]]
     head = ("task", *CENTRAL.values())
     tables.append(
         Table("Test accuracy in percent of centralised systems, all records in one place", head, central)

@@ -233,8 +233,8 @@ def lower_layers_over_all_slices(patch: pytest.MonkeyPatch) -> None:
     inner = Worker._items
     seen: dict[str, Any] = {}
 
-    def broken(self: Worker, part: SliceData) -> Any:
-        items = inner(self, part)
+    def broken(self: Worker, part: SliceData, cache: Any) -> Any:
+        items = inner(self, part, cache)
         seen.update({name: item["hidden"] for name, item in zip(part.ids, items, strict=True)})
         mean = np.mean([hidden.mean() for hidden in seen.values()], dtype=np.float32)
         return [{"hidden": item["hidden"] - mean} for item in items]

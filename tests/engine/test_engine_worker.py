@@ -15,8 +15,9 @@ from fedsgt.build.prepare import Prepared, prepare
 from fedsgt.engine import inprocess
 from fedsgt.engine.inprocess import InProcess
 from fedsgt.engine.task import Result, RoundFailed, Task, Tensors
-from fedsgt.engine.worker import Setup, Worker
+from fedsgt.engine.worker import Setup, SliceData, Worker
 from fedsgt.errors import InputError
+from fedsgt.stack.inputs import Item
 from fedsgt.store import Modules, open_objects, tensor_hash
 
 KEYS = ("1" * 64, "2" * 64)
@@ -162,3 +163,25 @@ def test_predictions_in_parts_stand_in_order(
     for other in found[1:]:
         assert other == pytest.approx(found[0], abs=1e-5)
     assert len({tuple(row) for row in found[0][1].round(4).tolist()}) == 6
+
+
+def test_named_records_are_computed_once_for_all_predictions_and_others_are_not_kept(
+    setup: Setup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker, computed = Worker(setup), list[str]()
+    inner = worker._compute
+
+    def compute(part: SliceData) -> list[Item]:
+        computed.append(part.fingerprint)
+        return inner(part)
+
+    monkeypatch.setattr(worker, "_compute", compute)
+    assert setup.test is not None
+    named, nameless = ([*replace(setup.test, fingerprint=name).parts(4)] for name in ("test", ""))
+    for parts in (named, nameless):
+        one, two = (np.concatenate([worker.predict([KEYS], part) for part in parts], axis=1) for _ in "ab")
+        assert np.array_equal(one, two)
+    names = [part.fingerprint for part in named]
+    assert len(set(names)) == len(names) > 1
+    assert computed == [*names, *[""] * (2 * len(nameless))]
+    assert set(worker.prepared) == set(names)

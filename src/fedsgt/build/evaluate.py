@@ -201,7 +201,7 @@ class Examiner:
         backbone = load_backbone(run.model.backbone, run.model.task, labels)
         stack = Stack(backbone, run.peft)
         check_model(self.folder, stack, make_inputs(run.model, backbone))
-        records = SliceData("", self.test.ids, self.test.labels, self.test.contents)
+        records = SliceData("test", self.test.ids, self.test.labels, self.test.contents)
         setup = Setup(run, labels, {}, records, self.folder.modules.get, None)
         return self.opened.enter_context(InProcess(setup, stack))
 

@@ -39,10 +39,10 @@ class SliceData:
     contents: tuple[Content, ...] = field(repr=False)
 
     def parts(self, size: int) -> Iterator[SliceData]:
-        """So many records at a time, in order."""
+        """So many records at a time, in order; those of a named slice have names, too."""
         for start in range(0, len(self.ids), size):
-            rows = slice(start, start + size)
-            yield SliceData("", self.ids[rows], self.labels[rows], self.contents[rows])
+            rows, name = slice(start, start + size), self.fingerprint and f"{self.fingerprint}-{start}"
+            yield SliceData(name, self.ids[rows], self.labels[rows], self.contents[rows])
 
 
 @dataclass(frozen=True)
@@ -95,8 +95,7 @@ class Worker:
     @torch.no_grad()
     def predict(self, chains: Sequence[tuple[str, ...]], part: SliceData) -> NDArray[np.float32]:
         """Class probabilities of these records (second axis) under each chain of modules (first)."""
-        batch = to_device(self._batch(self._compute(part)), self.stack.device)
-        found = []
+        batch, found = self._whole(part), []
         for keys in chains:
             self._load(keys)
             found.append(self._probabilities(batch))
@@ -109,7 +108,7 @@ class Worker:
             self.loaded = None
             self.stack.load(merge(self.setup.run.peft.kind, mixture, self._module))
             self.loaded = mixture
-        return self._probabilities(to_device(self._batch(self._compute(part)), self.stack.device))
+        return self._probabilities(self._whole(part))
 
     def keep(self, keys: Collection[str]) -> None:
         """Drop all modules but these from memory, and what is folded of them."""
@@ -145,23 +144,28 @@ class Worker:
 
     def _examples(self, slices: Sequence[SliceData]) -> Examples:
         """The slices' records together, by id: how they were sliced leaves no trace in their order."""
-        items = chain.from_iterable(self._items(part) for part in slices)
+        items = chain.from_iterable(self._items(part, self.cache) for part in slices)
         labels = chain.from_iterable(part.labels for part in slices)
         ids = chain.from_iterable(part.ids for part in slices)
         ordered = sorted(zip(ids, items, labels, strict=True), key=lambda entry: entry[0])
         return Examples([entry[1] for entry in ordered], [entry[2] for entry in ordered], self._batch)
+
+    def _whole(self, part: SliceData) -> Batch:
+        """All records of it in one batch; they are remembered if it has a name, and not on disk."""
+        items = self._items(part, None) if part.fingerprint else self._compute(part)
+        return to_device(self._batch(items), self.stack.device)
 
     def _batch(self, items: Sequence[Item]) -> dict[str, torch.Tensor]:
         if self.stack.start:
             return hidden_batch(items, text=self.setup.run.model.task == "text")
         return self.inputs.batch(items)
 
-    def _items(self, part: SliceData) -> list[Item]:
+    def _items(self, part: SliceData, cache: ActivationCache | None) -> list[Item]:
         """Prepared records of a slice: from memory, from disk, or computed."""
         if part.fingerprint in self.prepared:
             self.prepared.move_to_end(part.fingerprint)
             return self.prepared[part.fingerprint]
-        on_disk = self.cache if self.stack.start and part.ids else None
+        on_disk = cache if self.stack.start and part.ids else None
         items = on_disk.get(part.fingerprint) if on_disk else None
         if items is None:
             items = self._compute(part)
