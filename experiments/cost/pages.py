@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from experiments.cost.reading import (
-    HOURS,
     ROUNDS,
     SYSTEMS,
     cell,
     counted,
     forms_of,
     grown,
+    hours_of,
     matched,
     ratio,
     seconds,
@@ -43,7 +43,7 @@ def tables(settings: Settings, results: Results, tasks: list[str]) -> list[Table
 def _times(settings: Settings, results: Results, tasks: list[str]) -> Table:
     rows = []
     for task in tasks:
-        hours = HOURS.get(task)
+        hours = hours_of(task)
         passes = {system: counted(settings, results, task, system) for system in SYSTEMS}
         for index, system in enumerate(SYSTEMS):
             spent, count = mean_of(seconds(settings, results, task, system)), passes[system]

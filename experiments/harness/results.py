@@ -13,6 +13,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from fedsgt.stack import profile
 from fedsgt.store import Folder
 
 CODE = ("../../src", ":(glob)../**/*.py", ":(glob)../**/*.toml")
@@ -94,7 +95,8 @@ class Results:
 def provenance() -> dict[str, Any]:
     """Who made a result: versions, commit, machine."""
     return {
-        "versions": {"python": platform.python_version()} | {name: version(name) for name in PACKAGES},
+        "versions": {"python": platform.python_version(), "execution profile": profile.ALGORITHM}
+        | {name: version(name) for name in PACKAGES},
         "commit": _commit(),
         "machine": f"{_processor()}, {os.cpu_count()} cores, one thread a process",
     }

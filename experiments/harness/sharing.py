@@ -27,7 +27,7 @@ class Shared(Here):
     def engine(
         self, folder: RunFolder, prepared: Prepared, notify: Notify, teller: Teller
     ) -> Iterator[Engine]:
-        slices = [mark for client in folder.description.clients for mark in client.slices]
+        slices = [mark for client in prepared.clients for mark in client.fingerprints()]
         link(self.place, folder.cache, slices)
         with super().engine(folder, prepared, notify, teller) as engine:
             yield engine
@@ -35,10 +35,13 @@ class Shared(Here):
 
 
 def link(source: Path, target: Path, folders: Iterable[str]) -> None:
-    """Give `target` the files that `source` has in these folders and it has not."""
+    """Give `target` the files that `source` has in these folders and it has not.
+
+    Whatever forbids it, they are computed instead. Where something was destroyed a file stands for the
+    folder, and nothing comes into it.
+    """
     for name in folders:
         for file in (source / name).glob("*.activations"):
-            other = target / name / file.name
-            other.parent.mkdir(parents=True, exist_ok=True)
-            with suppress(FileExistsError):
-                os.link(file, other)
+            with suppress(OSError):
+                (target / name).mkdir(parents=True, exist_ok=True)
+                os.link(file, target / name / file.name)

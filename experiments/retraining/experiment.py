@@ -16,7 +16,7 @@ from experiments.harness.report import Plot, Report
 from experiments.harness.requests import streams
 from experiments.harness.results import Cell, Results
 from experiments.harness.settings import Settings
-from experiments.retraining.shown import SYSTEMS, TINY, caption, claims, drawer, tables
+from experiments.retraining.shown import SYSTEMS, caption, claims, drawer, tables
 from fedsgt.build.evaluate import score
 from fedsgt.build.train import train
 from fedsgt.unlearning.unlearn import recover
@@ -24,7 +24,7 @@ from fedsgt.unlearning.unlearn import recover
 
 def cells(settings: Settings) -> list[Cell]:
     def about(task: str, partition: str, system: str) -> dict[str, Any]:
-        own = {"requests": settings["requests"], "near": settings["near"], "begins": "trained in its place"}
+        own = {"requests": settings["requests"], "begins": "trained in its place"}
         return {"task": task, "partition": partition, "system": system, "portion": SHARE} | own
 
     every = product(settings.tasks, settings.partitions, SYSTEMS)
@@ -56,7 +56,7 @@ def measure(settings: Settings, cell: Cell, seed: int, work: Path) -> dict[str, 
         "points": points,
         "dead": len(dead),
         "groups": run.folder.description.groups,
-        **_times(points, again, clock.events, about["near"]),
+        **_times(points, again, clock.events),
         "settings": described(config),
     }
 
@@ -90,13 +90,11 @@ def _there(order: tuple[int, ...], present: set[tuple[int, ...]]) -> tuple[int, 
     return order[:depth]
 
 
-def _times(points: list[dict[str, Any]], run: Trained, events: list[Event], near: float) -> dict[str, Any]:
-    """When it served as well as it will itself, when the first sequence was whole again, and when all was."""
-    enough = points[-1]["accuracy"] - near - TINY
-    good = next(point for point in points if point["accuracy"] is not None and point["accuracy"] >= enough)
+def _times(points: list[dict[str, Any]], run: Trained, events: list[Event]) -> dict[str, Any]:
+    """When the first sequence was whole again, and when all was."""
     whole = set(run.plan.sequences)
     first = next(number for number, event in enumerate(events, start=1) if event.groups in whole)
-    return {"recovered": good, "online": points[first], "done": points[-1], "at_once": points[0]["accuracy"]}
+    return {"online": points[first], "done": points[-1], "at_once": points[0]["accuracy"]}
 
 
 def report(settings: Settings, results: Results) -> Report:

@@ -102,7 +102,7 @@ def _mean(values: Sequence[float | None]) -> float | None:
 
 
 def _merged(settings: Settings, run: Trained, asked: Sequence[Stream]) -> dict[str, dict[str, Any]]:
-    """By number of requests: accuracy of one averaged model and of AllSeq, and how often they agree."""
+    """By number of requests: one averaged model and AllSeq, their scatter over streams, their agreement."""
     rows = [list(deaths(stream, run.groups_of)) for stream in asked]
     wanted = {number: [row[number] for row in rows] for number in settings["merged_after"]}
     test = load_test(run.folder.config, run.folder.description.labels)
@@ -117,8 +117,14 @@ def _merged(settings: Settings, run: Trained, asked: Sequence[Stream]) -> dict[s
                     known[dead] = compared
             numbers = [known[dead] for dead in column if dead in known]
             if numbers:
-                accuracy, other, agreement = (float(np.mean(values)) for values in zip(*numbers, strict=True))
-                found[str(number)] = {"accuracy": accuracy, "all": other, "agreement": agreement}
+                merged, other, agreement = zip(*numbers, strict=True)
+                found[str(number)] = {
+                    "accuracy": float(np.mean(merged)),
+                    "all": float(np.mean(other)),
+                    "agreement": float(np.mean(agreement)),
+                    "spread": float(np.std(merged)),
+                    "all_spread": float(np.std(other)),
+                }
     return found
 
 

@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from experiments.harness.common import common
+from experiments.harness.pool import cells_of
 from experiments.harness.report import Plot, Report, Table
 from experiments.harness.results import Cell, Results
-from experiments.harness.settings import Settings
+from experiments.harness.settings import Settings, load_settings
 from experiments.theory import proxy, simulation
 from experiments.theory.claims import live_claims, rate_claims, round_claims
 from experiments.theory.drawing import SURVIVAL, draw_live, draw_survival, live_caption
@@ -48,11 +49,17 @@ def report(settings: Settings, results: Results) -> Report:
     if results.cells.get("rounds"):
         tables.append(_rounds(settings, results))
         claims += round_claims(settings, results)
-    found = proxy.compared(results.folder.parent.parent / "unlearning" / "results")
+    found = proxy.compared(_unlearning(settings, results.folder.parent.parent))
     if found:
         plots.append(Plot("proxy", proxy.CAPTION, lambda file: proxy.draw(file, found)))
         claims += proxy.claims(found)
     return Report(tables, plots, claims)
+
+
+def _unlearning(settings: Settings, home: Path) -> Results:
+    """What was measured there with the settings that it has now."""
+    own = load_settings("unlearning", settings.quick)
+    return Results.read(home / "unlearning" / "results").only(cells_of(own), own.seeds)
 
 
 def _rates(settings: Settings, results: Results) -> Table:

@@ -36,9 +36,9 @@ class Pair:
     theirs: list[Points]
 
 
-def compared(folder: Path) -> list[Pair]:
+def compared(results: Results) -> list[Pair]:
     """Of all that was measured for both, with the slices of each group; none if nothing was."""
-    results, found = Results.read(folder), []
+    found = []
     for name in results.cells:
         where, _, system = name.rpartition("-")
         other = f"{where}-fedcio"

@@ -69,9 +69,9 @@ def report(settings: Settings, results: Results) -> Report:
     ]
     central = [_central(results, task) for task in tasks if task in settings["central"]]
     head = ("task", *CENTRAL.values())
-    tables.append(
-        Table("Test accuracy in percent of centralised systems, all records in one place", head, central)
-    )
+    if central:
+        title = "Test accuracy in percent of centralised systems, all records in one place"
+        tables.append(Table(title, head, central))
     plot = Plot(
         "accuracy",
         "Test accuracy by task, with 95 % intervals over seeds.",

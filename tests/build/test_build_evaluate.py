@@ -17,6 +17,7 @@ from fedsgt.build.holders import load_test
 from fedsgt.build.run import RunFolder, open_run
 from fedsgt.build.train import train
 from fedsgt.engine.inprocess import InProcess
+from fedsgt.engine.worker import SliceData, Worker
 from fedsgt.store import CorruptModule
 
 SEQUENCES = [[0, 1, 2], [2, 0, 1], [1, 2, 0]]
@@ -220,6 +221,25 @@ def test_prefix_tuning_has_no_merged(images: World, tmp_path: Path) -> None:
     found = evaluate(folder)
     assert set(found.strategies) == {"all", "min", "long"}
     assert found.agreement is None
+
+
+def test_test_records_are_prepared_once_for_all_models(
+    folder: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inner, prepared = Worker._compute, list[tuple[str, ...]]()
+
+    def compute(self: Worker, part: SliceData) -> Any:
+        prepared.append(part.ids)
+        return inner(self, part)
+
+    monkeypatch.setattr(Worker, "_compute", compute)
+    test = load_test(folder.config, folder.description.labels)
+    for file in kept(folder):
+        file.unlink()
+    with Examiner(folder, test) as examiner:
+        examiner.probabilities(folder.live(), [(0,), (2, 0)], lambda share: None)
+        examiner.merged(folder.live(), [(0,), (2, 0), ()])
+    assert sorted(name for part in prepared for name in part) == sorted(test.ids)
 
 
 def test_workers_give_the_same_numbers(folder: RunFolder) -> None:

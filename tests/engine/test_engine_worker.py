@@ -185,3 +185,5 @@ def test_named_records_are_computed_once_for_all_predictions_and_others_are_not_
     assert len(set(names)) == len(names) > 1
     assert computed == [*names, *[""] * (2 * len(nameless))]
     assert set(worker.prepared) == set(names)
+    other = next(setup.test.parts(3))
+    assert worker.predict([KEYS], other).shape[1] == len(other.ids), "parts of another size are other parts"

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from experiments.__main__ import main
 from experiments.harness.bench import Bench, Silent
 from experiments.harness.deleting import Deleting
 from experiments.harness.pages import write_index
@@ -16,6 +18,7 @@ from experiments.harness.report import verdict
 from experiments.harness.requests import KINDS, Request, deaths, streams
 from experiments.harness.results import Cell, Results
 from experiments.harness.settings import NAMES, load_settings
+from experiments.harness.sharing import Shared
 from experiments.harness.statistics import Mean, difference, mean_of
 from fedsgt.build.evaluate import evaluate
 from fedsgt.build.train import train
@@ -73,6 +76,16 @@ def test_a_client_that_was_lost_is_noticed(tmp_path: Path) -> None:
         deleting.retrain()
 
 
+def test_every_run_is_checked_for_lost_clients(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    checked: list[Path] = []
+    monkeypatch.setattr(
+        "fedsgt.build.train.check_participation", lambda folder: checked.append(Path(folder.path))
+    )
+    bench = Bench(tmp_path)
+    run = bench.trained(bench.config("digits", 0, overrides=[*TINY, "plan.budget=1"]))
+    assert checked == [Path(run.folder.path)]
+
+
 def test_equal_modules_of_two_experiments_are_trained_once(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     whole = bench.trained(bench.config("digits", 0, overrides=TINY))
@@ -98,6 +111,8 @@ def test_frozen_layers_are_computed_once_for_all_runs_and_a_deletion_takes_only_
     Deleting(second).request(Request(0, (0,)))
     assert not list((second.folder.cache / mark).glob("*"))
     assert list((first.folder.cache / mark).glob("*.activations"))
+    train(second.folder.config, Path(second.folder.path), Silent(), recover, Shared(tmp_path / "activations"))
+    assert not list((second.folder.cache / mark).glob("*")), "what was deleted came back"
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -162,7 +177,25 @@ def test_what_is_committed_was_measured_with_the_settings_that_are_there(name: s
         assert file.stem in cells, f"{file.name}: no cell of this experiment"
         assert content["about"] == json.loads(json.dumps(cells[file.stem].about))
         assert all(int(seed) < settings.seeds for seed in content["seeds"])
-    assert len(missing(settings, Results(folder))) <= len(cells) * settings.seeds
+    assert not [f"{job.cell.name}, seed {job.seed}" for job in missing(settings, Results.read(folder))]
+
+
+def test_an_experiment_is_measured_once_and_its_page_is_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By the command itself, in small; `make experiments-quick` does it with all twelve."""
+    command = ["theory", "--quick", "--jobs", "1", "--output", str(tmp_path)]
+    main(command)
+    assert "of 12:" in capsys.readouterr().err
+    results = {file: file.read_bytes() for file in (tmp_path / "theory" / "results").glob("*.json")}
+    assert len(results) == 6
+    text = (tmp_path / "theory" / "README.md").read_text()
+    for plot in re.findall(r"\(plots/([^)]+)\)", text):
+        assert (tmp_path / "theory" / "plots" / plot).stat().st_size
+    assert "theory/README.md" in (tmp_path / "index.html").read_text()
+    main(command)
+    assert "of 12:" not in capsys.readouterr().err
+    assert results == {file: file.read_bytes() for file in results}
 
 
 def test_the_index_links_what_is_there(tmp_path: Path) -> None:

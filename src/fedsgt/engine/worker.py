@@ -41,7 +41,8 @@ class SliceData:
     def parts(self, size: int) -> Iterator[SliceData]:
         """So many records at a time, in order; those of a named slice have names, too."""
         for start in range(0, len(self.ids), size):
-            rows, name = slice(start, start + size), self.fingerprint and f"{self.fingerprint}-{start}"
+            rows = slice(start, start + size)
+            name = self.fingerprint and f"{self.fingerprint}-{start}-{start + size}"
             yield SliceData(name, self.ids[rows], self.labels[rows], self.contents[rows])
 
 
