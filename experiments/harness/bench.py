@@ -19,6 +19,7 @@ from experiments.harness.sharing import Shared
 from fedsgt.build.display import Work
 from fedsgt.build.evaluate import score, test_probabilities
 from fedsgt.build.holders import load_test
+from fedsgt.build.participation import check_participation
 from fedsgt.build.run import RunFolder
 from fedsgt.build.train import train
 from fedsgt.config import Run, load, to_toml
@@ -73,7 +74,9 @@ class Bench:
         path = self.work / "runs" / code
         if anew and path.exists():
             rmtree(path)
-        return Trained(train(run, path, Silent(), site=Shared(self.work / "activations")))
+        folder = train(run, path, Silent(), site=Shared(self.work / "activations"))
+        check_participation(folder)
+        return Trained(folder)
 
 
 def lane(task: str, seed: int) -> str:

@@ -79,7 +79,7 @@ def test_a_client_that_was_lost_is_noticed(tmp_path: Path) -> None:
 def test_every_run_is_checked_for_lost_clients(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     checked: list[Path] = []
     monkeypatch.setattr(
-        "fedsgt.build.train.check_participation", lambda folder: checked.append(Path(folder.path))
+        "experiments.harness.bench.check_participation", lambda folder: checked.append(Path(folder.path))
     )
     bench = Bench(tmp_path)
     run = bench.trained(bench.config("digits", 0, overrides=[*TINY, "plan.budget=1"]))

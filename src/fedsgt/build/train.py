@@ -14,7 +14,7 @@ from fedsgt.build.liveness import BUILT, CHANGES, Live
 from fedsgt.build.participation import check_participation
 from fedsgt.build.prepare import Prepared, prepare_held
 from fedsgt.build.run import RunFolder, anchored, check_config, create_run, read_description
-from fedsgt.build.site import HERE, Here, Site
+from fedsgt.build.site import HERE, Site
 from fedsgt.build.targets import Target
 from fedsgt.config import Run
 from fedsgt.data.extras import check_flower
@@ -124,7 +124,7 @@ def _build(folder: RunFolder, prepared: Prepared, display: Display, site: Site) 
 
 def _all_take_part(config: Run, site: Site) -> bool:
     """Over a network, also a simulated one, a client whose update cannot be used is left out, and named."""
-    return isinstance(site, Here) and config.engine.name == "in-process" and config.engine.absent == "wait"
+    return site is HERE and config.engine.name == "in-process" and config.engine.absent == "wait"
 
 
 def work_of(prepared: Prepared, missing: Sequence[Target]) -> Work:
