@@ -14,14 +14,18 @@ from experiments.harness.settings import HERE, NAMES, Settings
 BEGIN, END = "<!-- results -->", "<!-- end of results -->"
 MARKED = re.compile(f"{re.escape(BEGIN)}.*?{re.escape(END)}", re.DOTALL)
 CLAIMS = "claims.md"
+HEAD = ("claim", "the paper", "here", "verdict")
 
 
 def write_report(settings: Settings, results: Results, folder: Path) -> Path:
     """Plots and the README's tables of one experiment; elsewhere than at home a README of tables alone."""
     report: Report = experiment(settings.name).report(settings, results)
     folder.mkdir(parents=True, exist_ok=True)
-    for plot in report.plots:
-        plot.draw(folder / "plots" / f"{plot.name}.png")
+    drawn = {folder / "plots" / f"{plot.name}.png": plot for plot in report.plots}
+    for left in set((folder / "plots").glob("*.png")) - drawn.keys():
+        left.unlink()  # of settings that are no more
+    for file, plot in drawn.items():
+        plot.draw(file)
     readme = folder / "README.md"
     text = (
         readme.read_text(encoding="utf-8") if readme.is_file() else f"# {settings.name}\n\n{BEGIN}\n{END}\n"
@@ -47,7 +51,7 @@ def results_text(report: Report, results: Results) -> str:
 
 def claims_table(report: Report) -> Table:
     rows = [(claim.claim, claim.paper, claim.ours, f"**{claim.verdict}**") for claim in report.claims]
-    return Table("Claims", ("claim", "the paper", "here", "verdict"), rows)
+    return Table("Claims", HEAD, rows)
 
 
 def write_index(home: Path) -> None:
@@ -83,15 +87,16 @@ def _card(home: Path, name: str) -> str:
 def _verdicts(home: Path, name: str) -> str:
     file = home / name / CLAIMS
     lines = file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
-    rows = [[part.strip() for part in line.strip("|").split("|")] for line in lines if line.startswith("|")][
-        2:
-    ]
-    items = "".join(
-        f"<tr><td>{html.escape(row[0])}</td><td>{html.escape(row[2])}</td><td><b>{html.escape(row[3].strip('*'))}</b></td></tr>"
-        for row in rows
-        if len(row) == 4
-    )
-    return f"<table><tr><th>claim</th><th>here</th><th>verdict</th></tr>{items}</table>" if items else ""
+    rows = [[part.strip(" *") for part in line.strip("|").split("|")] for line in lines if line[:1] == "|"]
+    items = "".join(_row(row) for row in rows[2:] if len(row) == len(HEAD))
+    head = "".join(f"<th>{word}</th>" for word in HEAD)
+    return f"<table><tr>{head}</tr>{items}</table>" if items else ""
+
+
+def _row(cells: list[str]) -> str:
+    *told, verdict = map(html.escape, cells)
+    shown = "".join(f"<td>{cell}</td>" for cell in told)
+    return f'<tr>{shown}<td class="{verdict.replace(" ", "-")}">{verdict}</td></tr>'
 
 
 PAGE = """<!doctype html>
@@ -103,6 +108,9 @@ body { font: 15px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto
 section { border-top: 1px solid #8884; padding: .5rem 0 1.5rem; }
 table { border-collapse: collapse; margin: .5rem 0 1rem; width: 100%; }
 td, th { text-align: left; padding: .25rem .6rem; border-bottom: 1px solid #8883; vertical-align: top; }
+td:last-child { font-weight: bold; white-space: nowrap; }
+.holds { color: #2e8540; }
+.does-not-hold { color: #c8401e; }
 img { max-width: 100%; background: #fff; border-radius: 4px; margin: .3rem 0; }
 </style></head><body>
 <h1>FedSGT: the paper's experiments</h1>
