@@ -88,7 +88,6 @@ def _short(curve: dict[str, Any]) -> dict[str, Any]:
     return {
         "accuracy": [None if value is None else round(value, 5) for value in curve["accuracy"]],
         "alive": rounded(curve["alive"]),
-        "spread": [None if value is None else round(value, 5) for value in curve["spread"]],
     }
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from experiments.harness.names import PARTITIONS, name
 from experiments.harness.plots import COLOURS, band, figure
-from experiments.harness.report import Claim, Table, verdict
+from experiments.harness.report import Claim, Table
 from experiments.harness.results import Results
 from experiments.harness.statistics import Mean, difference, mean_of
 from experiments.harness.verdicts import together
@@ -80,11 +80,9 @@ def _early(results: Results, task: str, partition: str, label: str, what: str) -
     return mean_of(_early_values(results, task, partition, label, what))
 
 
-def _early_values(
-    results: Results, task: str, partition: str, label: str, what: str, of: str = "accuracy"
-) -> list[float]:
-    """The mean over the first requests, of live data or of a strategy's accuracy or spread; seed by seed."""
-    path = ("live",) if what == "live" else ("curves", what, of)
+def _early_values(results: Results, task: str, partition: str, label: str, what: str) -> list[float]:
+    """The mean over the first requests, of live data or of a strategy's accuracy; seed by seed."""
+    path = ("live",) if what == "live" else ("curves", what, "accuracy")
     curves = values(results, task, partition, label, *path)
     found = [[curve[number] for number in EARLY if curve[number] is not None] for curve in curves]
     return [sum(row) / len(row) if row else 0.0 for row in found]
@@ -118,26 +116,9 @@ def claims(results: Results, task: str, partition: str) -> list[Claim]:
             ),
             together(steps),
         ),
-        _stability(results, task, partition, [*fewer, base, *more], where),
         *_offsets(results, task, partition, fewer, where),
     ]
     return found + (_above(results, task, partition, base, more, where) if more else [])
-
-
-def _stability(results: Results, task: str, partition: str, known: list[str], where: str) -> Claim:
-    """The scatter over streams, of the smallest budget against the largest."""
-    spread = {
-        label: _early_values(results, task, partition, label, "all", "spread")
-        for label in (known[0], known[-1])
-    }
-    gap = difference(*spread.values())
-    return Claim(
-        f"{where}: larger budgets are more stable over 1..10 requests (AllSeq)",
-        "more stable (a picture)",
-        f"standard deviation over streams at {words(known[0])} {gap.text()} points above that at "
-        f"{words(known[-1])}",
-        verdict(gap),
-    )
 
 
 def _above(
