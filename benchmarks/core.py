@@ -22,7 +22,7 @@ from rich.table import Table
 
 from fedsgt import grouping, theory
 from fedsgt.plans import Estimate, Plan, make
-from fedsgt.plans.scores import clear_tables
+from fedsgt.plans.scoring.scores import clear_tables
 
 Skew = Callable[[int, int], NDArray[np.float64]]
 

@@ -31,7 +31,7 @@ from transformers import (
 )
 
 from fedsgt.config.model import Peft, Training
-from fedsgt.engine.local import Examples, local_update
+from fedsgt.engine.local_update import Examples, local_update
 from fedsgt.stack.backbone import load_backbone
 from fedsgt.stack.inputs import Batch, Item, hidden_batch
 from fedsgt.stack.kinds import Tensors

@@ -24,14 +24,14 @@ import numpy as np
 import fedsgt
 from fedsgt import plans
 from fedsgt.build.build import Build
-from fedsgt.build.description import ClientEntry, Description, ModuleEntry
-from fedsgt.build.prepare import Prepared, prepare
-from fedsgt.build.run import RunFolder, create_run
+from fedsgt.build.prepare import Prepared, describe, prepare
 from fedsgt.build.targets import Target
-from fedsgt.config import Run, load
+from fedsgt.config import Config, load
 from fedsgt.data.fingerprints import derive_salt
 from fedsgt.engine.inprocess import InProcess
 from fedsgt.engine.task import Result
+from fedsgt.runs.description import ClientEntry, Description, ModuleEntry
+from fedsgt.runs.folder import RunFolder, create_run
 from fedsgt.store import Folder, Manifest, Modules, Origin
 from fedsgt.unlearning.request import Deletion
 from fedsgt.unlearning.unlearn import accept, recover
@@ -52,7 +52,7 @@ class Row:
     most: float
 
 
-def made_up(groups: int, sequences: int) -> tuple[Run, Description]:
+def made_up(groups: int, sequences: int) -> tuple[Config, Description]:
     """A run without data: two slices a client, fingerprints and keys that are hashes of their names."""
     run = load(None, [f"grouping.groups={groups}", f"plan.budget={sequences}", f"data.clients={groups}"])
     run = run.model_copy(update={"grouping": run.grouping.model_copy(update={"slices": 1})})
@@ -153,7 +153,7 @@ def fedcio_cluster(place: Path, clusters: int = 5, rounds: int = 6) -> float:
     run = load(DEMO, [f"training.rounds={rounds}"])
     prepared = prepare(run)
     each = len(prepared.clients) // clusters
-    known = Description.of(prepared)
+    known = describe(prepared)
     groups = [number // each for number, client in enumerate(known.clients) for _ in client.slices]
     alone = known.model_copy(update={"group_of": groups, "sequences": [[group] for group in range(clusters)]})
     isolated = prepare(run, alone)

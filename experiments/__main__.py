@@ -13,9 +13,9 @@ from experiments.harness.places import placed
 from experiments.harness.pool import cells_of, missing, run_jobs
 from experiments.harness.results import Results
 from experiments.harness.settings import HERE, NAMES, Settings, load_settings, task_file
-from fedsgt.build.locks import only_holder
 from fedsgt.config import load
 from fedsgt.errors import InputError
+from fedsgt.files.locks import only_holder
 
 WORK = HERE / ".work"
 

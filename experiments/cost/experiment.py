@@ -20,7 +20,7 @@ from experiments.harness.settings import Settings
 from fedsgt.build.train import train
 from fedsgt.grouping import make as make_grouping
 from fedsgt.plans import rotations
-from fedsgt.unlearning.report_costs import costs
+from fedsgt.reporting.costs import costs
 
 CAPTION = (
     "CPU seconds of a whole training (left: by system, with what FedAvg's time and the passes foretell as a "

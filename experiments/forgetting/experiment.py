@@ -14,18 +14,18 @@ from experiments.harness.names import name
 from experiments.harness.report import Plot, Report
 from experiments.harness.results import Cell, Results
 from experiments.harness.settings import Settings
-from fedsgt.build.holders import load_holdings
-from fedsgt.build.run import RunFolder
 from fedsgt.build.train import train
+from fedsgt.forgetting.measure import Forgetting
+from fedsgt.forgetting.measure import measure as attack
 from fedsgt.grouping import make
+from fedsgt.proof.audit import audit
+from fedsgt.proof.verify import Verification, verify
+from fedsgt.runs.folder import RunFolder
+from fedsgt.runs.records import load_holdings
 from fedsgt.store import Origin
 from fedsgt.store.hashing import Tensors
-from fedsgt.unlearning.audit import audit
-from fedsgt.unlearning.forgetting import Forgetting
-from fedsgt.unlearning.forgetting import measure as attack
 from fedsgt.unlearning.request import Deletion
 from fedsgt.unlearning.unlearn import recover, unlearn
-from fedsgt.unlearning.verify import Verification, verify
 
 
 def cells(settings: Settings) -> list[Cell]:

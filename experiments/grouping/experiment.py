@@ -22,11 +22,11 @@ from experiments.harness.results import Cell, Results
 from experiments.harness.settings import Settings
 from experiments.harness.statistics import mean_of
 from fedsgt import grouping
-from fedsgt.build.holders import load_holdings
 from fedsgt.build.prepare import slice_embeddings
-from fedsgt.config import Run
+from fedsgt.config import Config
 from fedsgt.grouping.make import LOOK_AT_DATA
 from fedsgt.plans.cyclic import rotations
+from fedsgt.runs.records import load_holdings
 from fedsgt.stack.backbone import load_backbone
 from fedsgt.stack.inputs import make_inputs
 from fedsgt.stack.stack import Stack
@@ -87,7 +87,7 @@ def _simulated(settings: Settings, run: Trained, seed: int) -> dict[str, float]:
     return found | {"groups_hit": float(np.mean([len(dead) for dead in ends]))}
 
 
-def _grouped(config: Run, run: Trained) -> dict[str, float]:
+def _grouped(config: Config, run: Trained) -> dict[str, float]:
     """CPU seconds of embedding all slices and of grouping them, and how good the groups are (Eq. 1)."""
     embeddings, embedding = _embeddings(config)
     settings, related = config.grouping, _related(config, embeddings)
@@ -112,7 +112,7 @@ def _grouped(config: Run, run: Trained) -> dict[str, float]:
     }
 
 
-def _embeddings(config: Run) -> tuple[NDArray[np.float64], float]:
+def _embeddings(config: Config) -> tuple[NDArray[np.float64], float]:
     """And how long it takes once records and backbone are loaded, which training needs anyway."""
     held = load_holdings(config)
     backbone = load_backbone(config.model.backbone, config.model.task, held.labels)
@@ -121,7 +121,7 @@ def _embeddings(config: Run) -> tuple[NDArray[np.float64], float]:
     return slice_embeddings(held, stack, inputs), time.process_time() - started
 
 
-def _related(config: Run, embeddings: NDArray[np.float64]) -> dict[str, Any]:
+def _related(config: Config, embeddings: NDArray[np.float64]) -> dict[str, Any]:
     """As the package does: clients keep to few groups, or slices are told apart by what is in them."""
     if config.grouping.method == "affinity":
         return {"clusters": range(config.data.clients)}

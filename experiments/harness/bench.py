@@ -17,15 +17,15 @@ from experiments.harness.places import placed
 from experiments.harness.settings import task_file
 from experiments.harness.sharing import Shared
 from fedsgt.build.display import Work
-from fedsgt.build.evaluate import score, test_probabilities
-from fedsgt.build.holders import load_test
 from fedsgt.build.participation import check_participation
-from fedsgt.build.run import RunFolder
 from fedsgt.build.train import train
-from fedsgt.config import Run, load, to_toml
+from fedsgt.config import Config, load, to_toml
 from fedsgt.config.systems import SYSTEMS
 from fedsgt.plans import Plan
 from fedsgt.plans.selection import live_prefix
+from fedsgt.runs.folder import RunFolder
+from fedsgt.runs.records import load_test
+from fedsgt.serving.evaluation import score, test_probabilities
 
 Prefix = tuple[int, ...]
 Floats = NDArray[np.float32]
@@ -45,7 +45,7 @@ class Bench:
         partition: str | None = None,
         overrides: Sequence[str] = (),
         shared: bool = True,
-    ) -> Run:
+    ) -> Config:
         """The task's run under this system: one seed for partition, grouping and training.
 
         With `shared`, equal modules of other runs of this task and seed are taken from a common store; a run
@@ -68,7 +68,7 @@ class Bench:
         store = (self.work / "stores" / lane(task, seed)).resolve()
         return run.model_copy(update={"store": run.store.model_copy(update={"url": f"file://{store}"})})
 
-    def trained(self, run: Run, anew: bool = False) -> Trained:
+    def trained(self, run: Config, anew: bool = False) -> Trained:
         """The run, trained if it is not yet; `anew` if it is to be changed, and so may be left changed."""
         code = hashlib.sha256(to_toml(run).encode()).hexdigest()[:16]
         path = self.work / "runs" / code
@@ -164,7 +164,7 @@ class Silent:
 def _untold(share: float) -> None: ...
 
 
-def described(run: Run) -> dict[str, Any]:
+def described(run: Config) -> dict[str, Any]:
     """A run's settings as results keep them: without places of this machine."""
     values = run.model_dump(mode="json", exclude={"store", "engine", "unlearning", "serving", "privacy"})
     values["data"]["source"] = Path(values["data"]["source"]).name

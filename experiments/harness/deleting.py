@@ -7,11 +7,11 @@ from pathlib import Path
 
 from experiments.harness.bench import Silent, Trained
 from experiments.harness.requests import Request
-from fedsgt.build.description import ClientEntry
-from fedsgt.build.holders import load_holdings
 from fedsgt.build.participation import check_participation
 from fedsgt.build.train import train
 from fedsgt.errors import InputError
+from fedsgt.runs.description import ClientEntry
+from fedsgt.runs.records import load_holdings
 from fedsgt.unlearning.request import Deletion
 from fedsgt.unlearning.unlearn import recover, unlearn
 

@@ -7,7 +7,7 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
-from fedsgt.config import Run
+from fedsgt.config import Config
 from fedsgt.errors import InputError
 
 OURS = "data/"  # names of folders; others may be on the hub
@@ -15,7 +15,7 @@ FILE = Path(__file__).parent.parent / "places.toml"
 ROOT = FILE.parent.parent
 
 
-def placed(run: Run) -> Run:
+def placed(run: Config) -> Config:
     """The same run with local folders in place of names, where `places.toml` knows one that is there."""
     data = run.data.model_copy(update={"source": _place(run.data.source)})
     model = run.model.model_copy(update={"backbone": _place(run.model.backbone)})

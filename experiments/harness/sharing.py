@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fedsgt.build.prepare import Prepared
-from fedsgt.build.run import RunFolder
 from fedsgt.build.site import Here, Teller
 from fedsgt.engine.task import Engine, Notify
+from fedsgt.runs.folder import RunFolder
 
 
 @dataclass(frozen=True)

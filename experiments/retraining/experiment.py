@@ -17,8 +17,8 @@ from experiments.harness.requests import streams
 from experiments.harness.results import Cell, Results
 from experiments.harness.settings import Settings
 from experiments.retraining.shown import SYSTEMS, caption, claims, drawer, tables
-from fedsgt.build.evaluate import score
 from fedsgt.build.train import train
+from fedsgt.serving.evaluation import score
 from fedsgt.unlearning.unlearn import recover
 
 

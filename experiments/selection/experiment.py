@@ -26,10 +26,10 @@ from experiments.selection.shown import (
     merged_table,
     scatter,
 )
-from fedsgt.build.evaluate import Accuracy, Examiner, agreement_of, mixed
-from fedsgt.build.holders import load_test
 from fedsgt.plans.selection import choose, live_prefix, select
-from fedsgt.unlearning.predictor import Predictor
+from fedsgt.runs.records import load_test
+from fedsgt.serving.evaluation import Accuracy, Examiner, agreement_of, mixed
+from fedsgt.serving.predictor import Predictor
 
 Dead = frozenset[int]
 

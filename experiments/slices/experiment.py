@@ -16,9 +16,9 @@ from experiments.harness.requests import streams
 from experiments.harness.results import Cell, Results
 from experiments.harness.settings import HERE, Settings
 from experiments.slices.pages import claims, draw, tables
-from fedsgt.build.holders import load_holdings
 from fedsgt.config import load
 from fedsgt.plans import rotations
+from fedsgt.runs.records import load_holdings
 
 
 def cells(settings: Settings) -> list[Cell]:

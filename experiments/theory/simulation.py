@@ -14,8 +14,8 @@ from fedsgt import theory
 from fedsgt.engine.seeds import seed_of
 from fedsgt.grouping import Grouping
 from fedsgt.grouping import make as make_grouping
+from fedsgt.planning.stream import group_prior
 from fedsgt.plans import Plan, make, rotations
-from fedsgt.theory.stream import group_prior
 
 
 def plans(settings: Settings) -> dict[str, Plan]:

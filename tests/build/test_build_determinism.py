@@ -20,7 +20,7 @@ import tiny_world
 from tiny_world import Made, World, build, made, started, trained
 
 from fedsgt.build.targets import Target
-from fedsgt.config import Run
+from fedsgt.config import Config
 from fedsgt.engine.cache import ActivationCache
 from fedsgt.engine.inprocess import InProcess
 from fedsgt.engine.worker import Worker
@@ -52,7 +52,7 @@ if __name__ == "__main__":
 """
 
 
-def in_a_fresh_process(path: Path, run: Run, *overrides: str) -> Made:
+def in_a_fresh_process(path: Path, run: Config, *overrides: str) -> Made:
     """Without what the tests' own process was started with."""
     from fedsgt.config import to_toml
 
@@ -218,13 +218,13 @@ def test_texts_whose_batches_are_padded(texts: World, tmp_path: Path, layers: st
 
 
 @pytest.fixture(scope="module", params=["image", "text"])
-def cached(request: pytest.FixtureRequest, images: World, texts: World) -> Run:
+def cached(request: pytest.FixtureRequest, images: World, texts: World) -> Config:
     world = images if request.param == "image" else texts
     return world.config("peft.layers=1", "grouping.groups=2")
 
 
 @pytest.fixture(scope="module")
-def uncached(cached: Run, tmp_path_factory: pytest.TempPathFactory) -> Made:
+def uncached(cached: Config, tmp_path_factory: pytest.TempPathFactory) -> Made:
     """Without a folder for it, every engine computes all itself."""
     prepared, folder = started(tmp_path_factory.mktemp("uncached") / "run", cached)
     with pytest.MonkeyPatch.context() as patch:
@@ -234,7 +234,7 @@ def uncached(cached: Run, tmp_path_factory: pytest.TempPathFactory) -> Made:
     return made(folder)
 
 
-def again(cached: Run, path: Path, cache: Path | None) -> Made:
+def again(cached: Config, path: Path, cache: Path | None) -> Made:
     """A build over this cache."""
     prepared, folder = started(path, cached)
     if cache is not None:
@@ -256,7 +256,7 @@ DAMAGES: dict[str, Callable[[bytes], bytes]] = {
 
 
 def test_cached_or_not_and_whatever_happened_to_the_cache(
-    cached: Run, uncached: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cached: Config, uncached: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     prepared, folder = started(tmp_path / "run", cached)
     build(prepared, folder)
@@ -276,7 +276,7 @@ def test_cached_or_not_and_whatever_happened_to_the_cache(
 
 
 def test_a_damaged_cache_that_is_believed_would_be_found(
-    cached: Run, uncached: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cached: Config, uncached: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The same without the checksum."""
     prepared, folder = started(tmp_path / "run", cached)

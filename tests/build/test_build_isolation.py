@@ -23,8 +23,8 @@ from fedsgt.build import targets as targets_module
 from fedsgt.build.prepare import Prepared, prepare
 from fedsgt.build.targets import Recipe
 from fedsgt.data import slice_of
-from fedsgt.engine import local
-from fedsgt.engine.server import Round, Server
+from fedsgt.engine import local_update as local
+from fedsgt.engine.rounds import Round, Server
 from fedsgt.engine.worker import SliceData, Worker
 from fedsgt.stack.stack import HEAD, Stack
 

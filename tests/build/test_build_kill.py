@@ -16,8 +16,8 @@ import tiny_world
 from tiny_child import just_train, train_and_die
 from tiny_world import Made, World, made, trained
 
-from fedsgt.build.run import open_run
-from fedsgt.config import Run, to_toml
+from fedsgt.config import Config, to_toml
+from fedsgt.runs.folder import open_run
 
 LONG = 120  # seconds, after which something hangs
 
@@ -36,20 +36,20 @@ def processes() -> Iterator[ForkServerContext]:
 
 
 @pytest.fixture(scope="module")
-def run(images: World) -> Run:
+def run(images: World) -> Config:
     """Two rounds, and a cache, so that there is something to lose everywhere."""
     return images.config("grouping.groups=2", "training.rounds=2", "peft.layers=1")
 
 
 @pytest.fixture(scope="module")
-def expected(run: Run, tmp_path_factory: pytest.TempPathFactory) -> Made:
+def expected(run: Config, tmp_path_factory: pytest.TempPathFactory) -> Made:
     return trained(tmp_path_factory.mktemp("whole") / "run", run)
 
 
 class Place:
     """Where a run is trained and killed."""
 
-    def __init__(self, root: Path, run: Run, processes: ForkServerContext) -> None:
+    def __init__(self, root: Path, run: Config, processes: ForkServerContext) -> None:
         self.root, self.processes = root, processes
         root.mkdir(parents=True, exist_ok=True)
         self.path, self.config, self.count = root / "runs" / "run", root / "given.toml", root / "count"
@@ -96,7 +96,7 @@ def until_done(place: Place, expected: Made, seed: int, most: int) -> int:
     ("seed", "most"), [(1, 40), *(pytest.param(seed, 25, marks=pytest.mark.slow) for seed in range(2, 6))]
 )
 def test_killed_again_and_again(
-    run: Run, expected: Made, processes: ForkServerContext, tmp_path: Path, seed: int, most: int
+    run: Config, expected: Made, processes: ForkServerContext, tmp_path: Path, seed: int, most: int
 ) -> None:
     place = Place(tmp_path, run, processes)
     kills = until_done(place, expected, seed, most)
@@ -124,7 +124,7 @@ def test_killed_once_at_every_step(images: World, processes: ForkServerContext, 
 
 
 def test_killed_at_some_steps_near_the_end(
-    run: Run, expected: Made, processes: ForkServerContext, tmp_path: Path
+    run: Config, expected: Made, processes: ForkServerContext, tmp_path: Path
 ) -> None:
     """Between a module, its manifest and its checkpoint's removal, with nothing else left to do."""
     total = steps_of_a_training(Place(tmp_path / "count", run, processes))
@@ -167,7 +167,7 @@ STAGES = {"at work": "modules/*/manifest.json", "starting": "run.json"}
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs /proc")
 @pytest.mark.parametrize("stage", ["at work", pytest.param("starting", marks=pytest.mark.slow)])
 def test_worker_processes_die_with_their_parent(
-    images: World, run: Run, expected: Made, processes: ForkServerContext, tmp_path: Path, stage: str
+    images: World, run: Config, expected: Made, processes: ForkServerContext, tmp_path: Path, stage: str
 ) -> None:
     config = images.config("grouping.groups=2", "training.rounds=2", "peft.layers=1", "engine.workers=1")
     place = Place(tmp_path, config, processes)

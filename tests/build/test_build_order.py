@@ -15,11 +15,11 @@ import pytest
 from tiny_world import Quiet, Watching, World, build, made, started
 
 from fedsgt.build.build import Build
-from fedsgt.build.run import open_run
 from fedsgt.build.targets import Recipe, Target
 from fedsgt.build.train import train
 from fedsgt.engine.task import Result, Task, Tensors
 from fedsgt.plans import make
+from fedsgt.runs.folder import open_run
 from fedsgt.store import Folder, Modules
 
 RECIPE = Recipe({}, "b" * 64, {})

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsgt.data import Record, content_digest
-from fedsgt.data.encoding import frame
 from fedsgt.data.records import sorted_records
 from fedsgt.errors import InputError
+from fedsgt.files.encoding import frame
 
 PARTS = st.lists(st.binary(max_size=4) | st.text("ab\0é", max_size=4) | st.integers(), max_size=4)
 

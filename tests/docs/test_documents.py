@@ -14,7 +14,7 @@ import typer
 from documents import COMMAND, PAGES, README, ROOT, blocks, commands, run_command
 
 from fedsgt import cli, theory
-from fedsgt.config import Run
+from fedsgt.config import Config
 from fedsgt.plans import KINDS
 
 
@@ -35,7 +35,7 @@ def test_every_python_example_runs(page: str, code: str) -> None:
 
 def test_every_setting_is_documented_with_its_description() -> None:
     text = (ROOT / "docs/configuration.md").read_text(encoding="utf-8")
-    for section, field in Run.model_fields.items():
+    for section, field in Config.model_fields.items():
         model = field.annotation
         assert model is not None
         for key, inner in model.model_fields.items():

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from documents import ROOT
 
-from fedsgt.config import Run
+from fedsgt.config import Config
 
 PAGE = ROOT / "docs/paper.md"
 TEXT = PAGE.read_text(encoding="utf-8")
@@ -133,7 +133,7 @@ def test_every_name_is_defined_where_it_leads() -> None:
 def test_every_setting_is_one() -> None:
     settings = {
         f"{section}.{key}"
-        for section, field in Run.model_fields.items()
+        for section, field in Config.model_fields.items()
         for key in getattr(field.annotation, "model_fields", {})
     }
     named = re.findall(r"`(\w+\.\w+)`", re.sub(r"\[[^\]]*\]\([^)]*\)", "", TEXT))

@@ -20,10 +20,10 @@ from experiments.harness.results import Cell, Results
 from experiments.harness.settings import NAMES, load_settings
 from experiments.harness.sharing import Shared
 from experiments.harness.statistics import Mean, difference, mean_of
-from fedsgt.build.evaluate import evaluate
 from fedsgt.build.train import train
 from fedsgt.engine.worker import Worker
 from fedsgt.errors import InputError
+from fedsgt.serving.evaluation import evaluate
 from fedsgt.unlearning.unlearn import recover
 
 TINY = [

@@ -22,9 +22,9 @@ from transformers import (
     ViTForImageClassification,
 )
 
-from fedsgt.build.holders import load_test
-from fedsgt.config import Run, load
+from fedsgt.config import Config, load
 from fedsgt.config.systems import SYSTEMS
+from fedsgt.runs.records import load_test
 from fedsgt.stack.inputs import Inputs
 
 datasets = import_module("datasets")
@@ -182,7 +182,7 @@ def test_it_trains_with_a_tiny_model_of_its_class(
         check_texts(run, task.inputs, prepared.inputs)
 
 
-def check_texts(run: Run, columns: tuple[str, ...], inputs: Inputs) -> None:
+def check_texts(run: Config, columns: tuple[str, ...], inputs: Inputs) -> None:
     """Two columns reach the tokenizer as a pair, in RoBERTa's way, and are cut to 128 tokens together."""
     assert run.data.input_columns == list(columns)
     content = ("w1 w2", "w3")[: len(columns)]

@@ -14,14 +14,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from federation_world import LABELS, command, present, trained_here
 
-from fedsgt.build.run import RunFolder, open_run
+from fedsgt.certificates.certificate import Certificate, read_certificate
+from fedsgt.certificates.signing import PublicKey
 from fedsgt.config import load
 from fedsgt.data import Columns, Table, load_table
+from fedsgt.federation.client.records import OwnData
 from fedsgt.federation.example import NAMES
-from fedsgt.federation.own_data import OwnData
 from fedsgt.federation.settings import load_client
-from fedsgt.unlearning.certificate import Certificate, read_certificate
-from fedsgt.unlearning.signing import PublicKey
+from fedsgt.runs.folder import RunFolder, open_run
 
 STEPS = "keys server client client client train evaluate withdraw withdraw status verify certificate"
 

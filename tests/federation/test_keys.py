@@ -20,11 +20,11 @@ from typing import Any
 
 import pytest
 
-from fedsgt.cli.keys import keys as command
+from fedsgt.certificates.signing import write_once
+from fedsgt.cli.commands.keys import keys as command
 from fedsgt.errors import InputError
 from fedsgt.federation.keys import make_authority, make_client, public_text
 from fedsgt.federation.settings import load_client, load_server
-from fedsgt.unlearning.signing import write_once
 
 TREE = {
     "ca.key": 0o600,
@@ -316,6 +316,9 @@ def test_wrong_options_make_nothing(tmp_path: Path, given: dict[str, Any], messa
 
 
 def test_keys_need_neither_torch_nor_flower() -> None:
-    code = "import sys, fedsgt.cli.keys, fedsgt.federation.keys; print({'torch', 'flwr'} & {*sys.modules})"
+    code = (
+        "import sys, fedsgt.cli.commands.keys, fedsgt.federation.keys\n"
+        "print({'torch', 'flwr'} & {*sys.modules})"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"

@@ -25,13 +25,13 @@ from flwr.supernode.node_auth_http_interceptor import NodeAuthHttpInterceptor
 from starlette.responses import PlainTextResponse
 
 from fedsgt.errors import InputError
-from fedsgt.federation.guarded import Guard
+from fedsgt.federation.client.supernode import SuperNode
 from fedsgt.federation.keys import make_authority, make_client
 from fedsgt.federation.processes import Child, only_one
+from fedsgt.federation.server.guard import Guard
+from fedsgt.federation.server.submit import APP, Submitted, bundle, submit
+from fedsgt.federation.server.superlink import SuperLink, control
 from fedsgt.federation.settings import ClientSettings, ServerSettings, load_client, load_server
-from fedsgt.federation.submit import APP, Submitted, bundle, submit
-from fedsgt.federation.superlink import SuperLink, control
-from fedsgt.federation.supernode import SuperNode
 
 HELPERS = Path(__file__).parents[1] / "helpers"
 PATIENCE = 120.0
@@ -163,12 +163,12 @@ def test_the_node_comes_back_by_itself_to_a_server_that_was_killed(
 
 @pytest.mark.slow
 def test_the_server_command_ends_with_its_superlink_and_says_so(deployment: Deployment) -> None:
-    script = "import typer; from fedsgt.cli.server import server; typer.run(server)"
+    script = "import typer; from fedsgt.cli.commands.server import server; typer.run(server)"
     command = [sys.executable, "-c", script, str(deployment.server.folder)]
     with subprocess.Popen(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as server:
         assert server.stdout is not None
         assert any("1 client may connect: a" in line for line in server.stdout)
-        (link,) = [child for child in _children(server.pid) if b"federation.guarded" in _command(child)]
+        (link,) = [child for child in _children(server.pid) if b"federation.server.guard" in _command(child)]
         os.kill(link, signal.SIGKILL)
         _, problem = server.communicate(timeout=PATIENCE)
         assert server.returncode == 1
@@ -179,7 +179,7 @@ def test_the_server_command_ends_with_its_superlink_and_says_so(deployment: Depl
 def test_a_client_that_was_killed_is_back_at_once(deployment: Deployment) -> None:
     """The system ends its SuperNode in good order: otherwise the server would refuse it for a minute."""
     (deployment.client.folder / "records.parquet").touch()
-    script = "import typer; from fedsgt.cli.client import client; typer.run(client)"
+    script = "import typer; from fedsgt.cli.commands.client import client; typer.run(client)"
     command = [sys.executable, "-c", script, str(deployment.client.folder)]
     with SuperLink(deployment.server) as link:
         link.register_clients()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from fedsgt.unlearning.certificate import (
+from fedsgt.certificates.certificate import (
     Certificate,
     Configuration,
     DeletedPart,
@@ -14,7 +14,7 @@ from fedsgt.unlearning.certificate import (
     Served,
     ServedModule,
 )
-from fedsgt.unlearning.signing import SigningKey
+from fedsgt.certificates.signing import SigningKey
 
 KEY = SigningKey(Ed25519PrivateKey.from_private_bytes(bytes(range(32))))
 

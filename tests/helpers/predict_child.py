@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from fedsgt.unlearning.predictor import Predictor
+from fedsgt.serving.predictor import Predictor
 
 
 def answer(path: Path, strategy: str, connection: Connection) -> None:

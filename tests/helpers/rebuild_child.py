@@ -77,7 +77,7 @@ def _server() -> str:
 
 def serve(place: str) -> None:
     """Until standard input ends."""
-    import fedsgt.unlearning.rebuild as _  # noqa: F401
+    import fedsgt.proof.rebuild as _  # noqa: F401
 
     _isolation()
     with socket.socket(socket.AF_UNIX) as listener:
@@ -101,7 +101,7 @@ def serve(place: str) -> None:
 def rebuild(arguments: list[str], files: list[int]) -> None:
     import pytest
 
-    from fedsgt.unlearning.rebuild import main
+    from fedsgt.proof.rebuild import main
 
     code = 1
     try:

@@ -21,16 +21,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fedsgt import grouping, plans
-from fedsgt.build.description import ClientEntry, Description, ModuleEntry
-from fedsgt.build.run import RunFolder, create_run, open_run
 from fedsgt.build.targets import Recipe, Target, make_targets
 from fedsgt.config import load
 from fedsgt.data import Client
+from fedsgt.federation.client.records import Enrolment, OwnData
 from fedsgt.federation.keys import make_authority, make_client, public_text
-from fedsgt.federation.own_data import Enrolment, OwnData
 from fedsgt.federation.settings import ClientSettings, ServerSettings, load_client, load_server
+from fedsgt.ledger.ledger import Entry
+from fedsgt.runs.description import ClientEntry, Description, ModuleEntry
+from fedsgt.runs.folder import RunFolder, create_run, open_run
 from fedsgt.store import Origin
-from fedsgt.store.ledger import Entry
 
 SLICES, GROUPS, LABELS, EACH = 3, 3, 3, 30
 NAMES = ("a", "b")
@@ -164,7 +164,7 @@ def free_ports(count: int) -> list[int]:
 @contextmanager
 def desk_process(settings: ServerSettings) -> Iterator[subprocess.Popen[str]]:
     """The desk, as `fedsgt server` starts it, once it answers."""
-    command = [sys.executable, "-m", "fedsgt.federation.desk", str(settings.folder)]
+    command = [sys.executable, "-m", "fedsgt.federation.server.desk", str(settings.folder)]
     child = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=dict(os.environ))
     try:
         _wait_until_ready(settings, child)

@@ -14,7 +14,7 @@ from tiny_world import Quiet
 from fedsgt.build.train import train
 from fedsgt.config import load
 from fedsgt.engine import worker
-from fedsgt.engine.local import local_update
+from fedsgt.engine.local_update import local_update
 
 STEPS = {os: ("mkdir", "fsync", "replace", "rename", "unlink", "rmdir"), fcntl: ("flock",)}
 

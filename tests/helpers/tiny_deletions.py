@@ -8,8 +8,8 @@ from pathlib import Path
 
 from tiny_world import World, trained
 
-from fedsgt.build.run import RunFolder, open_run
-from fedsgt.unlearning.audit import Finding, audit
+from fedsgt.proof.audit import Finding, audit
+from fedsgt.runs.folder import RunFolder, open_run
 
 
 def copied(source: Path, target: Path) -> RunFolder:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 
-from fedsgt.federation.executor import execute
+from fedsgt.federation.client.executor import execute
 
 
 def answer(message: Message, context: Context) -> Message:

@@ -21,16 +21,15 @@ from transformers import (
 )
 
 from fedsgt.build.build import Build
-from fedsgt.build.description import Description
 from fedsgt.build.display import Work
-from fedsgt.build.prepare import Prepared, prepare
-from fedsgt.build.run import RunFolder, create_run
+from fedsgt.build.prepare import Prepared, describe, prepare
 from fedsgt.build.site import open_engine
 from fedsgt.build.targets import Target
 from fedsgt.build.train import train
-from fedsgt.config import Run, load
+from fedsgt.config import Config, load
 from fedsgt.data import slice_of
 from fedsgt.engine.task import Result
+from fedsgt.runs.folder import RunFolder, create_run
 from fedsgt.store import Manifest
 
 CLIENTS, SLICES, GROUPS, LABELS = 4, 2, 3, 3
@@ -61,7 +60,7 @@ class World:
     task: str
     rows: tuple[Row, ...]
 
-    def config(self, *overrides: str) -> Run:
+    def config(self, *overrides: str) -> Config:
         """A run of this world, trained inside this process."""
         data = self.folder / f"data-{abs(hash((self.task, self.rows)))}"
         if not data.exists():
@@ -224,15 +223,15 @@ def made(folder: RunFolder) -> Made:
     return found
 
 
-def trained(path: Path, run: Run) -> Made:
+def trained(path: Path, run: Config) -> Made:
     """A whole run, as the command trains it."""
     return made(train(run, path, Quiet()))
 
 
-def started(path: Path, run: Run) -> tuple[Prepared, RunFolder]:
+def started(path: Path, run: Config) -> tuple[Prepared, RunFolder]:
     """A run before its training."""
     prepared = prepare(run)
-    return prepared, create_run(path, run, Description.of(prepared))
+    return prepared, create_run(path, run, describe(prepared))
 
 
 def build(

@@ -10,8 +10,8 @@ from typing import Any
 
 import httpx
 
+from fedsgt.federation.client.withdraw import withdraw
 from fedsgt.federation.settings import load_client
-from fedsgt.federation.withdraw import withdraw
 from fedsgt.unlearning.request import Deletion
 
 STEPS: dict[Any, tuple[str, ...]] = {

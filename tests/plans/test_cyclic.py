@@ -9,7 +9,7 @@ import pytest
 from fedsgt.errors import InputError
 from fedsgt.plans import Plan, make, rotations, select
 from fedsgt.plans.cyclic import iterative_rotations, spread_offsets
-from fedsgt.plans.scores import uniform_live
+from fedsgt.plans.scoring.scores import uniform_live
 from fedsgt.theory import expected_live_offsets
 
 REQUESTS = range(1, 16)

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from fedsgt.errors import InputError
 from fedsgt.plans import Plan, make, rotations
 from fedsgt.plans.greedy import greedy
-from fedsgt.plans.scores import uniform_live
-from fedsgt.plans.weights import horizon
+from fedsgt.plans.scoring.scores import uniform_live
+from fedsgt.plans.scoring.weights import horizon
 
 PRIOR = np.array([0.3, 0.05, 0.25, 0.15, 0.25])
 

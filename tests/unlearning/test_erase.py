@@ -9,18 +9,18 @@ import pytest
 from tiny_deletions import problems
 from tiny_world import Quiet, World, trained, write_rows
 
-from fedsgt.build.holders import load_holdings
-from fedsgt.build.run import RunFolder, open_run
 from fedsgt.build.train import train
-from fedsgt.config import Run
+from fedsgt.config import Config
 from fedsgt.errors import InputError
+from fedsgt.runs.folder import RunFolder, open_run
+from fedsgt.runs.records import load_holdings
 from fedsgt.unlearning.erase import erasable, sources
 from fedsgt.unlearning.rejoin import rejoin
 from fedsgt.unlearning.request import Deletion
 from fedsgt.unlearning.unlearn import unlearn
 
 
-def config(world: World, data: Path, *overrides: str) -> Run:
+def config(world: World, data: Path, *overrides: str) -> Config:
     return world.config(f"data.source={data}", "data.erase=rewrite", *overrides)
 
 
@@ -84,16 +84,15 @@ def test_where_a_file_is_not_written(images: World, data: Path, tmp_path: Path) 
         "limit": ["data.limit=40"],
         "row": ["data.id_column=#row"],
     }
-    from fedsgt.build.description import Description
-    from fedsgt.build.prepare import prepare
-    from fedsgt.build.run import create_run
+    from fedsgt.build.prepare import describe, prepare
+    from fedsgt.runs.folder import create_run
 
     for name, overrides in cases.items():
         run = config(images, data, *overrides)
-        made = create_run(tmp_path / name, run, Description.of(prepare(run)))
+        made = create_run(tmp_path / name, run, describe(prepare(run)))
         assert not erasable(made, data / "train.parquet"), name
     run = config(images, data)
-    made = create_run(tmp_path / "given", run, Description.of(prepare(run)))
+    made = create_run(tmp_path / "given", run, describe(prepare(run)))
     assert sources(made, made.description) == {data / "train.parquet": {0, 1, 2, 3}}
     assert erasable(made, data / "train.parquet")
 

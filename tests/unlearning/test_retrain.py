@@ -12,10 +12,10 @@ from tiny_deletions import copied, prefixes, problems, trained_run
 from tiny_world import GROUPS, SLICES, Quiet, Row, World, pgm, trained, write_rows
 
 from fedsgt.build.prepare import prepare
-from fedsgt.build.run import RunFolder, open_run
 from fedsgt.build.train import train
 from fedsgt.data import slice_of
 from fedsgt.errors import InputError
+from fedsgt.runs.folder import RunFolder, open_run
 from fedsgt.unlearning.rejoin import rejoin
 from fedsgt.unlearning.request import Deletion
 from fedsgt.unlearning.retrain import due

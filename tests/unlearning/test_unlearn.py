@@ -12,17 +12,17 @@ import pytest
 from tiny_deletions import bytes_of, copied, prefixes, problems, trained_run
 from tiny_world import Quiet, World, trained
 
-from fedsgt.build.export import export_sequence
-from fedsgt.build.liveness import Live
-from fedsgt.build.run import RunFolder
 from fedsgt.build.train import train
+from fedsgt.certificates.certificate import read_certificate
+from fedsgt.certificates.signing import PublicKey, SigningKey
 from fedsgt.engine.cache import ActivationCache
 from fedsgt.errors import InputError
+from fedsgt.runs.folder import RunFolder
+from fedsgt.runs.state import Live
+from fedsgt.serving.export import export_sequence
 from fedsgt.unlearning import unlearn as unlearning
-from fedsgt.unlearning.certificate import read_certificate
 from fedsgt.unlearning.destroy import bury_activations, destroy
 from fedsgt.unlearning.request import Deletion, locate
-from fedsgt.unlearning.signing import PublicKey, SigningKey
 from fedsgt.unlearning.unlearn import Answer, accept, preview, recover, unfinished, unlearn
 
 # Modules in the top layer only, so that there are kept activations to destroy.
@@ -256,7 +256,7 @@ def test_an_accepted_request_is_in_force_before_anything_is_destroyed(folder: Ru
 
 def copied_view(folder: RunFolder) -> RunFolder:
     """The same run as another process sees it."""
-    from fedsgt.build.run import open_run
+    from fedsgt.runs.folder import open_run
 
     return open_run(folder.path)
 

@@ -16,9 +16,9 @@ from deletion_child import delete_and_die
 from tiny_deletions import copied, prefixes, problems, trained_run
 from tiny_world import World
 
-from fedsgt.build.export import export_sequence
 from fedsgt.build.prepare import prepare
-from fedsgt.build.run import RunFolder, open_run
+from fedsgt.runs.folder import RunFolder, open_run
+from fedsgt.serving.export import export_sequence
 from fedsgt.unlearning.request import Deletion
 from fedsgt.unlearning.unlearn import recover, unfinished, unlearn
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from fedsgt.build.description import Description, ModuleEntry
-from fedsgt.build.run import RunFolder
 from fedsgt.errors import InputError
+from fedsgt.runs.description import Description, ModuleEntry
+from fedsgt.runs.folder import RunFolder
 from fedsgt.store import Manifest
 
 

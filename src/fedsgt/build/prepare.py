@@ -11,19 +11,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsgt import grouping, plans
-from fedsgt.build.description import Description
 from fedsgt.build.first_updates import first_updates, no_module
-from fedsgt.build.holders import Holdings, load_holdings, load_test
-from fedsgt.build.liveness import Erased
 from fedsgt.build.targets import Recipe, Target, make_targets
-from fedsgt.config import Run
+from fedsgt.config import Config
 from fedsgt.data import Client, Table
-from fedsgt.data.registered import Holder, Registered
+from fedsgt.data.remote_client import Holder, Registered
 from fedsgt.engine.task import ReadModule
 from fedsgt.engine.worker import Setup, SliceData
 from fedsgt.errors import InputError
 from fedsgt.grouping import Grouping
 from fedsgt.plans import Plan
+from fedsgt.runs.description import ClientEntry, Description, ModuleEntry
+from fedsgt.runs.records import Holdings, load_holdings, load_test
+from fedsgt.runs.state import Erased
 from fedsgt.stack import profile
 from fedsgt.stack.backbone import load_backbone
 from fedsgt.stack.inputs import Inputs, make_inputs
@@ -35,7 +35,7 @@ from fedsgt.store import Modules
 class Prepared:
     """A run before training."""
 
-    run: Run
+    run: Config
     held: Holdings = field(repr=False)
     test: Table = field(repr=False)
     grouping: Grouping
@@ -76,13 +76,13 @@ class Prepared:
 
 
 def prepare(
-    run: Run, known: Description | None = None, erased: Mapping[int, Erased] | None = None
+    run: Config, known: Description | None = None, erased: Mapping[int, Erased] | None = None
 ) -> Prepared:
     """All of a run but its training; of a known one without deleted records, in the groups decided then."""
     return prepare_held(run, load_holdings(run, known, erased), known)
 
 
-def prepare_held(run: Run, held: Holdings, known: Description | None = None) -> Prepared:
+def prepare_held(run: Config, held: Holdings, known: Description | None = None) -> Prepared:
     """The same, of clients who are already found."""
     test = load_test(run, held.labels)
     backbone = load_backbone(run.model.backbone, run.model.task, held.labels)
@@ -97,6 +97,45 @@ def prepare_held(run: Run, held: Holdings, known: Description | None = None) -> 
         _check_alike(client, recipe)
     targets = make_targets(recipe, held.holders, grouped, plan)
     return Prepared(run, held, test, grouped, plan, stack, inputs, recipe, tuple(targets))
+
+
+def describe(prepared: Prepared, known: Description | None = None, as_of: int = 0) -> Description:
+    """Describe a prepared run: a new one, or a known one with the deletions up to `as_of`."""
+    names = prepared.held.label_names
+    sources = {client.name: client.source for client in known.clients} if known else {}
+    return Description(
+        id=known.id if known else "",
+        as_of=as_of,
+        config_hash=prepared.recipe.config_hash,
+        backbone=prepared.recipe.backbone,
+        profile=dict(prepared.recipe.profile),
+        labels=prepared.held.labels,
+        label_names=None if names is None else list(names),
+        clients=[
+            ClientEntry(
+                name=client.name,
+                slices=list(client.fingerprints()),
+                records=list(client.slice_sizes()),
+                source=sources.get(client.name),
+                node=client.node,
+            )
+            for client in prepared.clients
+        ],
+        grouping=prepared.grouping.method,
+        looks_at_data=prepared.grouping.looks_at_data,
+        group_of=prepared.grouping.group_of.tolist(),
+        plan=prepared.plan.kind,
+        sequences=[list(sequence) for sequence in prepared.plan.sequences],
+        modules=[
+            ModuleEntry(
+                key=target.key,
+                parent=target.parent,
+                groups=list(target.groups),
+                prefix=list(target.prefix),
+            )
+            for target in prepared.targets
+        ],
+    )
 
 
 def _check_alike(client: Registered, recipe: Recipe) -> None:
@@ -114,7 +153,7 @@ def _check_alike(client: Registered, recipe: Recipe) -> None:
             )
 
 
-def _plan(run: Run) -> Plan:
+def _plan(run: Config) -> Plan:
     settings = run.plan
     return plans.make(
         settings.kind,
@@ -149,7 +188,7 @@ def _group_sizes(known: Description, sizes: Sequence[Sequence[int]]) -> list[int
     return found
 
 
-def make_recipe(run: Run, labels: int, inputs: Inputs, stack: Stack) -> Recipe:
+def make_recipe(run: Config, labels: int, inputs: Inputs, stack: Stack) -> Recipe:
     """The part of the configuration that shapes a module's bytes: neither paths, plans nor workers do."""
     used = {
         "lora": ("kind", "rank", "alpha", "freeze_a"),
@@ -169,7 +208,7 @@ def make_recipe(run: Run, labels: int, inputs: Inputs, stack: Stack) -> Recipe:
     return Recipe(config, stack.backbone.hash, profile.describe(device))
 
 
-def _group(run: Run, held: Holdings, stack: Stack, inputs: Inputs) -> Grouping:
+def _group(run: Config, held: Holdings, stack: Stack, inputs: Inputs) -> Grouping:
     settings = run.grouping
     related: dict[str, Any] = {}
     if settings.method == "affinity":  # each client keeps to few groups
@@ -195,7 +234,7 @@ def _group(run: Run, held: Holdings, stack: Stack, inputs: Inputs) -> Grouping:
 
 
 def make_setup(
-    run: Run, held: Holdings, test: SliceData | None, read_module: ReadModule, cache: Path | None
+    run: Config, held: Holdings, test: SliceData | None, read_module: ReadModule, cache: Path | None
 ) -> Setup:
     """What worker processes need to train on these clients' records."""
     slices = {client.name: slice_data(client, held.tables[client.name]) for client in held.clients}

@@ -6,21 +6,21 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Protocol
 
-from fedsgt.build.description import Description
-from fedsgt.build.holders import Holdings, load_holdings
-from fedsgt.build.liveness import Erased
 from fedsgt.build.prepare import Prepared
-from fedsgt.build.run import RunFolder
-from fedsgt.build.traffic import add_traffic
-from fedsgt.config import Run
+from fedsgt.config import Config
 from fedsgt.engine.inprocess import InProcess
-from fedsgt.engine.server import Server
+from fedsgt.engine.rounds import Server
 from fedsgt.engine.task import Engine, Notify
 from fedsgt.engine.traffic import Traffic
 from fedsgt.errors import InputError
+from fedsgt.runs.description import Description
+from fedsgt.runs.folder import RunFolder
+from fedsgt.runs.records import Holdings, load_holdings
+from fedsgt.runs.state import Erased
+from fedsgt.runs.traffic import add_traffic
 
 if TYPE_CHECKING:  # Flower is needed by those who use it only
-    from fedsgt.engine.flower.carrier import Fleet
+    from fedsgt.engine.flower.transport import Fleet
 
 
 class Teller(Protocol):
@@ -36,7 +36,7 @@ class Site(Protocol):
     """What `train` needs of the world around it."""
 
     def holdings(
-        self, run: Run, known: Description | None = None, erased: Mapping[int, Erased] | None = None
+        self, run: Config, known: Description | None = None, erased: Mapping[int, Erased] | None = None
     ) -> Holdings: ...
 
     def engine(
@@ -48,7 +48,7 @@ class Here:
     """All clients' records are on this machine, in the run's source."""
 
     def holdings(
-        self, run: Run, known: Description | None = None, erased: Mapping[int, Erased] | None = None
+        self, run: Config, known: Description | None = None, erased: Mapping[int, Erased] | None = None
     ) -> Holdings:
         if run.data.partition == "remote":
             raise InputError(
@@ -106,7 +106,7 @@ def counted_in(folder: RunFolder, traffic: Traffic) -> Iterator[None]:
 
 def fleet_of(folder: RunFolder, prepared: Prepared) -> Fleet:
     """What the Flower engine knows of a run: numbers of records, and which modules are there."""
-    from fedsgt.engine.flower.carrier import Fleet
+    from fedsgt.engine.flower.transport import Fleet
 
     sizes = {client.name: client.slice_sizes() for client in prepared.clients}
     return Fleet(

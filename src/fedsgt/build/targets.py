@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from fedsgt.data import group_fingerprint
-from fedsgt.data.encoding import frames
-from fedsgt.data.registered import Holder
+from fedsgt.data.remote_client import Holder
+from fedsgt.files.encoding import frames
 from fedsgt.grouping import Grouping
 from fedsgt.plans import Plan
 

@@ -8,26 +8,25 @@ from pathlib import Path
 from typing import TypeAlias
 
 from fedsgt.build.build import Build, Gate
-from fedsgt.build.description import Description
 from fedsgt.build.display import Display, Work
-from fedsgt.build.liveness import BUILT, CHANGES, Live
 from fedsgt.build.participation import check_participation
-from fedsgt.build.prepare import Prepared, prepare_held
-from fedsgt.build.run import RunFolder, anchored, check_config, create_run, read_description
+from fedsgt.build.prepare import Prepared, describe, prepare_held
 from fedsgt.build.site import HERE, Site
 from fedsgt.build.targets import Target
-from fedsgt.config import Run
-from fedsgt.data.extras import check_flower
+from fedsgt.config import Config
 from fedsgt.engine.task import Result, Task, Update
 from fedsgt.engine.trackers import Tracker, check_trackers, open_trackers
 from fedsgt.errors import BackboneChanged, InputError
+from fedsgt.files.optional import check_flower
+from fedsgt.runs.folder import RunFolder, anchored, check_config, create_run, read_description
+from fedsgt.runs.state import BUILT, CHANGES, Live
 from fedsgt.store import Manifest, open_objects
 
 Finish: TypeAlias = Callable[[RunFolder], object]
 
 
 def train(
-    config: Run, path: Path, display: Display, finish: Finish | None = None, site: Site = HERE
+    config: Config, path: Path, display: Display, finish: Finish | None = None, site: Site = HERE
 ) -> RunFolder:
     """The run in this folder, trained; called again it goes on where it stopped, or finds nothing to do.
 
@@ -61,7 +60,7 @@ def bring_up_to_date(folder: RunFolder, finish: Finish | None = None, site: Site
         known = live.description
         held = site.holdings(folder.config, known, live.erased())
         prepared = prepare_held(folder.config, held, known)
-        fresh = Description.of(prepared, known, live.position if live.dead else known.as_of)
+        fresh = describe(prepared, known, live.position if live.dead else known.as_of)
         difference = known.difference(fresh, live.dead)
         with folder.publishing() as now:
             if now.last_request != live.last_request:
@@ -88,7 +87,7 @@ def finished(folder: RunFolder, finish: Finish | None) -> Live:
     return finished(folder, finish) if left else live
 
 
-def _check_elsewhere(config: Run) -> None:
+def _check_elsewhere(config: Config) -> None:
     """What lies outside the run's folder is there, before that is made."""
     check_trackers(config.engine.trackers)
     if config.engine.name != "in-process":
@@ -103,7 +102,7 @@ def _check_elsewhere(config: Run) -> None:
 def _created(path: Path, prepared: Prepared, display: Display) -> RunFolder:
     """Nothing is written before everything is checked."""
     prepared.check_contents(display.checking)
-    return create_run(path, prepared.run, Description.of(prepared))
+    return create_run(path, prepared.run, describe(prepared))
 
 
 def _build(folder: RunFolder, prepared: Prepared, display: Display, site: Site) -> None:
@@ -122,7 +121,7 @@ def _build(folder: RunFolder, prepared: Prepared, display: Display, site: Site) 
         tell_built(folder)
 
 
-def _all_take_part(config: Run, site: Site) -> bool:
+def _all_take_part(config: Config, site: Site) -> bool:
     """Over a network, also a simulated one, a client whose update cannot be used is left out, and named."""
     return site is HERE and config.engine.name == "in-process" and config.engine.absent == "wait"
 

@@ -9,7 +9,7 @@ import click
 import typer
 
 import fedsgt
-from fedsgt.cli import (
+from fedsgt.cli.commands import (
     audit,
     certificate,
     client,

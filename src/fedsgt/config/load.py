@@ -12,11 +12,11 @@ import tomli_w
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from fedsgt.config.model import Run
+from fedsgt.config.model import Config
 from fedsgt.errors import InputError
 
 
-def load(path: Path | str | None = None, overrides: Iterable[str] = ()) -> Run:
+def load(path: Path | str | None = None, overrides: Iterable[str] = ()) -> Config:
     """The run of this file (the defaults without one), each `section.key=value` put over it.
 
     Without a value (`section.key=`) the key is as if the file did not have it.
@@ -25,12 +25,12 @@ def load(path: Path | str | None = None, overrides: Iterable[str] = ()) -> Run:
     for override in overrides:
         _put(values, override)
     try:
-        return Run.model_validate(values)
+        return Config.model_validate(values)
     except ValidationError as error:
         raise InputError(_explain(error)) from None
 
 
-def to_toml(run: Run) -> str:
+def to_toml(run: Config) -> str:
     """The resolved run as TOML; what is not given stands as a comment."""
     parts = []
     for section, values in run.model_dump(mode="json").items():
@@ -96,21 +96,21 @@ def _keys(problem: ErrorDetails) -> list[str]:
 
 def _check_known(keys: list[str]) -> None:
     """That a key which is taken away could be there at all."""
-    if keys[0] not in Run.model_fields:
+    if keys[0] not in Config.model_fields:
         raise InputError(_unknown(keys[:1]))
     if keys[1] not in _keys_of(keys[0]):
         raise InputError(_unknown(keys))
 
 
 def _keys_of(name: str) -> Mapping[str, Any]:
-    section = Run.model_fields[name].annotation
+    section = Config.model_fields[name].annotation
     assert isinstance(section, type)
     assert issubclass(section, BaseModel)
     return section.model_fields
 
 
 def _unknown(keys: list[str]) -> str:
-    known: Mapping[str, Any] = _keys_of(keys[0]) if len(keys) > 1 else Run.model_fields
+    known: Mapping[str, Any] = _keys_of(keys[0]) if len(keys) > 1 else Config.model_fields
     close = difflib.get_close_matches(keys[-1], known, n=1)
     hint = f"; did you mean {close[0]}?" if close else ""
     return f"{'.'.join(keys)}: unknown key{hint} (allowed: {', '.join(known)})"

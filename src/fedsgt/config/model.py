@@ -216,7 +216,7 @@ class Serving(Section):
     port: Annotated[int, Field(ge=1, le=65535)] = Field(8080, description="port to listen on")
 
 
-class Run(Section):
+class Config(Section):
     """A whole run. The defaults are the paper's setting."""
 
     data: Data = Field(default_factory=Data)
@@ -248,7 +248,7 @@ class Run(Section):
             )
 
     @model_validator(mode="after")
-    def _fits_together(self) -> Run:
+    def _fits_together(self) -> Config:
         clients, groups = self.data.clients, self.grouping.groups
         for key in ("slices", "limits"):
             value = getattr(self.grouping, key)

@@ -1,6 +1,7 @@
 """From data sources to records to clients to slices to fingerprints (SPEC, definition 1)."""
 
 from fedsgt.data.client import Client
+from fedsgt.data.clients import make_clients
 from fedsgt.data.fingerprints import (
     client_hash,
     derive_salt,
@@ -9,7 +10,6 @@ from fedsgt.data.fingerprints import (
     record_hash,
     slice_fingerprint,
 )
-from fedsgt.data.holders import make_clients
 from fedsgt.data.partition import partition_dirichlet, partition_given, partition_iid
 from fedsgt.data.records import Record, content_digest
 from fedsgt.data.slices import cut, slice_of

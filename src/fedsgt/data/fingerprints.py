@@ -10,9 +10,9 @@ import re
 import secrets
 from collections.abc import Iterable
 
-from fedsgt.data.encoding import frame, frames
 from fedsgt.data.records import Record, sorted_records
 from fedsgt.errors import InputError
+from fedsgt.files.encoding import frame, frames
 
 SALT_BYTES = 32
 MIN_SALT_BYTES = 16

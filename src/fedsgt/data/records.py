@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from operator import attrgetter
 
-from fedsgt.data.encoding import frames
 from fedsgt.errors import InputError
+from fedsgt.files.encoding import frames
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,9 +4,9 @@ import hashlib
 from collections.abc import Iterable
 from functools import lru_cache
 
-from fedsgt.data.encoding import frame, frames
 from fedsgt.data.records import Record, sorted_records
 from fedsgt.errors import InputError
+from fedsgt.files.encoding import frame, frames
 
 _PURPOSE = b"fedsgt.slice.1"
 # 128 bits: the remainder by S favours no slice by more than S / 2**128.

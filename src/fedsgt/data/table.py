@@ -7,9 +7,9 @@ from functools import cached_property
 from heapq import nsmallest
 from typing import Any, TypeAlias
 
-from fedsgt.data.encoding import frame
 from fedsgt.data.records import Record, content_digest
 from fedsgt.errors import InputError
+from fedsgt.files.encoding import frame
 
 # In place of a column of ids: the row's number, for sources that never change.
 ROW = "#row"

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fedsgt.engine.aggregate import turns
 from fedsgt.engine.pool import Failure, Inline, Pool, Processes
-from fedsgt.engine.server import Round, Server, client_seed
+from fedsgt.engine.rounds import Round, Server, client_seed
 from fedsgt.engine.task import Notify, Result, RoundFailed, Task, Tensors, Update
 from fedsgt.engine.worker import Setup
 from fedsgt.errors import InputError

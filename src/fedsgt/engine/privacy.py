@@ -12,8 +12,8 @@ from functools import cache
 import numpy as np
 
 from fedsgt.config.model import Privacy
-from fedsgt.data.encoding import frames
 from fedsgt.engine.task import Tensors, Update
+from fedsgt.files.encoding import frames
 
 
 def privatised(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 
-from fedsgt.data.encoding import frames
+from fedsgt.files.encoding import frames
 
 
 def seed_of(purpose: str, *parts: int | str) -> int:

@@ -13,10 +13,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from fedsgt.config import Run
+from fedsgt.config import Config
 from fedsgt.config.model import Privacy
 from fedsgt.engine.cache import ActivationCache
-from fedsgt.engine.local import Examples, local_update
+from fedsgt.engine.local_update import Examples, local_update
 from fedsgt.engine.task import ReadModule, Tensors, Update
 from fedsgt.stack import profile
 from fedsgt.stack.backbone import load_backbone
@@ -50,7 +50,7 @@ class SliceData:
 class Setup:
     """All that a worker process is started with."""
 
-    run: Run
+    run: Config
     labels: int
     slices: Mapping[str, Sequence[SliceData]] = field(repr=False)
     test: SliceData | None = field(repr=False)

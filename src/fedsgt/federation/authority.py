@@ -15,8 +15,8 @@ from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from fedsgt.certificates.signing import MAX_KEY_BYTES, read_bytes
 from fedsgt.errors import InputError
-from fedsgt.unlearning.signing import MAX_KEY_BYTES, read_bytes
 
 ALWAYS = ("127.0.0.1", "localhost")
 AUTHORITY_DAYS, SERVER_DAYS = 3650, 825

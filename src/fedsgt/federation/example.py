@@ -20,16 +20,16 @@ from typing import Any
 
 import tomli_w
 
-from fedsgt.build.run import RunFolder, open_run
+from fedsgt.certificates.certify import PUBLIC_KEY
 from fedsgt.data import Columns, load_table
-from fedsgt.data.extras import require
-from fedsgt.data.parquet import read_parquet
+from fedsgt.data.sources.parquet import read_parquet
 from fedsgt.errors import InputError
-from fedsgt.federation.desk import REFUSED
-from fedsgt.federation.own_data import Enrolment, OwnData
+from fedsgt.federation.client.records import Enrolment, OwnData
 from fedsgt.federation.processes import QUIET, Child
+from fedsgt.federation.server.desk import REFUSED
 from fedsgt.federation.settings import CLIENT_FILE, load_client, load_server
-from fedsgt.unlearning.certify import PUBLIC_KEY
+from fedsgt.files.optional import require
+from fedsgt.runs.folder import RunFolder, open_run
 
 NAMES = ("a", "b", "c")
 OWNER, FORGER = NAMES[:2]

@@ -25,7 +25,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.x509 import Certificate
 
-from fedsgt.data.durable import sync_folder
+from fedsgt.certificates.signing import MAX_KEY_BYTES, read_bytes, write_once
 from fedsgt.errors import InputError
 from fedsgt.federation.authority import (
     as_pem,
@@ -47,7 +47,7 @@ from fedsgt.federation.settings import (
     load_server,
     starter,
 )
-from fedsgt.unlearning.signing import MAX_KEY_BYTES, read_bytes, write_once
+from fedsgt.files.durable import sync_folder
 
 CURVE, HASH = ec.SECP384R1(), hashes.SHA384()
 NUMBER_BYTES = 48

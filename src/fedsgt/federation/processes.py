@@ -15,8 +15,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import FrameType
 
-from fedsgt.data.extras import check_flower
 from fedsgt.errors import InputError
+from fedsgt.files.optional import check_flower
 
 PR_SET_PDEATHSIG = 1
 STOP_SECONDS = 8.0  # Flower's processes force themselves to end after five
@@ -105,7 +105,7 @@ class Kept:
 @contextmanager
 def only_one(folder: Path, party: str) -> Iterator[None]:
     """Refuse a second server, or client, on the same folder."""
-    from fedsgt.build.locks import Busy, only_holder  # not for the launcher below, which is to be quick
+    from fedsgt.files.locks import Busy, only_holder  # not for the launcher below, which is to be quick
 
     with ExitStack() as held:
         try:

@@ -23,7 +23,7 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails
 
-from fedsgt.config import Run
+from fedsgt.config import Config
 from fedsgt.config.model import Section, Text
 from fedsgt.errors import InputError
 
@@ -185,7 +185,7 @@ def load_client(path: Path | str) -> ClientSettings:
     return _load(ClientSettings, Path(path), CLIENT_FILE)
 
 
-def server_of(run: Run) -> ServerSettings:
+def server_of(run: Config) -> ServerSettings:
     if run.engine.server is None:
         raise InputError(
             "engine.server: not given; with data.partition remote it is the folder of fedsgt server"

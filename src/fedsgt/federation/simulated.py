@@ -8,14 +8,14 @@ from contextlib import contextmanager
 from flwr.serverapp import Grid
 
 from fedsgt.build.prepare import Prepared
-from fedsgt.build.run import RunFolder
 from fedsgt.build.site import Here, Teller, counted_in, fleet_of
 from fedsgt.engine.flower.engine import FlowerEngine
 from fedsgt.engine.flower.local import nodes_of
 from fedsgt.engine.flower.simulation import share_setup
-from fedsgt.engine.server import Server
+from fedsgt.engine.rounds import Server
 from fedsgt.engine.task import Notify
 from fedsgt.errors import InputError
+from fedsgt.runs.folder import RunFolder
 
 AT_ONCE = 64  # messages under way; Flower decides on how many processes
 

@@ -4,10 +4,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedsgt.errors import InputError
-from fedsgt.grouping.packing import Holes, Pieces, Place, hardest_first
+from fedsgt.grouping.descent.repair import settle
 from fedsgt.grouping.problem import Floats, Hints, Ints, Labels, Problem
-from fedsgt.grouping.randomized import any_assignment
-from fedsgt.grouping.repair import settle
+from fedsgt.grouping.within_limits.packing import Holes, Pieces, Place, hardest_first
+from fedsgt.grouping.within_limits.randomized import any_assignment
 
 # Numbers that repair by exchange may keep in memory at once, and the length of a cluster's code vector.
 MOST_NUMBERS = 30_000_000

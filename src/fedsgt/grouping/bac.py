@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsgt.grouping.descent.repair import settle
 from fedsgt.grouping.problem import Floats, Hints, Ints, Problem, read_embeddings
-from fedsgt.grouping.repair import settle
 
 # Clusters are refined by exact assignment up to this many slices; above, bisection alone has to do.
 MOST_REFINED = 1500

@@ -3,10 +3,10 @@
 import numpy as np
 
 from fedsgt.grouping.bac import bac_groups
+from fedsgt.grouping.descent.swaps import Swaps
+from fedsgt.grouping.descent.trades import descend_by_pieces
 from fedsgt.grouping.problem import Hints, Ints, Problem, read_embeddings
-from fedsgt.grouping.randomized import random_groups
-from fedsgt.grouping.swaps import Swaps
-from fedsgt.grouping.trades import descend_by_pieces
+from fedsgt.grouping.within_limits.randomized import random_groups
 
 MOST_RESTARTS = 100
 # Restarts pay where slices are few; with many, one descent is already close to zero.

@@ -10,9 +10,9 @@ from fedsgt.grouping.affinity import affinity_groups
 from fedsgt.grouping.bac import bac_groups
 from fedsgt.grouping.centered import centered_groups
 from fedsgt.grouping.problem import Hints, Ints, Labels, Limits, Problem, read_problem
-from fedsgt.grouping.randomized import random_groups
 from fedsgt.grouping.result import Grouping
 from fedsgt.grouping.updates import update_groups
+from fedsgt.grouping.within_limits.randomized import random_groups
 
 Method = Callable[[Problem, Hints, np.random.Generator], Ints]
 

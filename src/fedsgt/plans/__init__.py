@@ -1,9 +1,9 @@
 """Groups to a forest of modules, with exact scores: what to train, what it costs, what it survives."""
 
 from fedsgt.plans.cyclic import rotations
-from fedsgt.plans.estimate import Estimate
 from fedsgt.plans.kinds import KINDS, make
 from fedsgt.plans.plan import Node, Plan, check_prior
+from fedsgt.plans.scoring.estimate import Estimate
 from fedsgt.plans.selection import STRATEGIES, Choice, choose, live_prefix, select
 
 __all__ = [

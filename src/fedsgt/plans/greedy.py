@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 
 from fedsgt.errors import InputError
 from fedsgt.plans.plan import Path, Plan
-from fedsgt.plans.subsets import LARGEST_EXACT, mask_of, sizes, spread_maximum, superset_sums
-from fedsgt.plans.weights import unhit_weights
+from fedsgt.plans.scoring.subsets import LARGEST_EXACT, mask_of, sizes, spread_maximum, superset_sums
+from fedsgt.plans.scoring.weights import unhit_weights
 
 NOTHING = 1e-12  # a gain below this is rounding
 

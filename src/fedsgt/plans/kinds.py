@@ -16,7 +16,7 @@ from fedsgt.plans.cyclic import first_rotations, iterative_rotations, rotations
 from fedsgt.plans.greedy import greedy
 from fedsgt.plans.matching import matching
 from fedsgt.plans.plan import Plan, check_prior
-from fedsgt.plans.trees import Progress, ignore, tree
+from fedsgt.plans.tree.trees import Progress, ignore, tree
 
 
 @dataclass(frozen=True, eq=False)

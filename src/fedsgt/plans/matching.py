@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from fedsgt.errors import InputError
 from fedsgt.plans.plan import Path, Plan
-from fedsgt.plans.weights import horizon
+from fedsgt.plans.scoring.weights import horizon
 
 
 def matching(groups: int, budget: int | None = None, prior: NDArray[np.float64] | None = None) -> Plan:

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedsgt.errors import InputError
-from fedsgt.plans import scores
-from fedsgt.plans.estimate import Estimate
-from fedsgt.plans.subsets import mask_of
+from fedsgt.plans.scoring import scores
+from fedsgt.plans.scoring.estimate import Estimate
+from fedsgt.plans.scoring.subsets import mask_of
 
 Path = tuple[int, ...]
 ROUNDING = 1e-15

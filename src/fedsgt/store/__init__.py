@@ -1,5 +1,6 @@
 """Trained modules as build products: content-addressed, checked by hash, whole or not there."""
 
+from fedsgt.store.checkpoints import Round
 from fedsgt.store.compare import Comparison, compare
 from fedsgt.store.folder import Folder
 from fedsgt.store.hashing import Tensors, tensor_hash
@@ -7,7 +8,6 @@ from fedsgt.store.manifest import Manifest, Origin
 from fedsgt.store.modules import CorruptModule, MissingModule, Modules
 from fedsgt.store.names import StoreError
 from fedsgt.store.objects import Objects, Remote, open_objects
-from fedsgt.store.rounds import Round
 
 __all__ = [
     "Comparison",

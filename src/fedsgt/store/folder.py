@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from fedsgt.data.durable import sync_folder
+from fedsgt.files.durable import sync_folder
 from fedsgt.store.names import check_name, check_prefix, is_name, reported
 
 # A file that is being written: its name says which object it is to become.

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsgt.data.encoding import frames
 from fedsgt.errors import InputError
+from fedsgt.files.encoding import frames
 
 Tensors = dict[str, NDArray[Any]]
 _DTYPES = ("float32", "float64")

@@ -10,12 +10,12 @@ from typing import Any, Literal
 from numpy.typing import NDArray
 
 from fedsgt.errors import InputError
+from fedsgt.store.checkpoints import Round, pack_round, unpack_round
 from fedsgt.store.codec import pack, read_note, unpack
 from fedsgt.store.hashing import Tensors, tensor_hash
 from fedsgt.store.manifest import Manifest, Origin, Participants
 from fedsgt.store.names import StoreError, check_key, is_key
 from fedsgt.store.objects import Objects
-from fedsgt.store.rounds import Round, pack_round, unpack_round
 
 State = Literal["present", "missing", "corrupt"]
 

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from fedsgt.build.leftovers import (
+from fedsgt.runs.artefacts import (
     METRICS,
     TRACKED,
     depends,
@@ -18,8 +18,8 @@ from fedsgt.build.leftovers import (
     purge,
     remove,
 )
-from fedsgt.build.liveness import Live
-from fedsgt.build.run import RunFolder
+from fedsgt.runs.folder import RunFolder
+from fedsgt.runs.state import Live
 
 # Drawn from all modules that were live at the time; `evaluate` and `report` make them anew.
 FIGURES = ("evaluation.json", "report.html")

@@ -9,14 +9,14 @@ import hashlib
 import os
 from pathlib import Path
 
-from fedsgt.build.description import Description
-from fedsgt.build.holders import load_holdings
-from fedsgt.build.liveness import Live
-from fedsgt.build.run import RunFolder
-from fedsgt.data.encoding import frames
-from fedsgt.data.parquet import rewrite_parquet, training_file
+from fedsgt.data.sources.parquet import rewrite_parquet, training_file
 from fedsgt.data.table import ROW
 from fedsgt.errors import InputError
+from fedsgt.files.encoding import frames
+from fedsgt.runs.description import Description
+from fedsgt.runs.folder import RunFolder
+from fedsgt.runs.records import load_holdings
+from fedsgt.runs.state import Live
 from fedsgt.unlearning.destroy import Artefact
 
 

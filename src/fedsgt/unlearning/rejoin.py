@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
-from fedsgt.build.description import ClientEntry, Description
 from fedsgt.build.display import Display
-from fedsgt.build.holders import enrolled, own_columns
-from fedsgt.build.prepare import Prepared, prepare
-from fedsgt.build.run import RunFolder
+from fedsgt.build.prepare import Prepared, describe, prepare
 from fedsgt.build.targets import Target
 from fedsgt.build.train import bring_up_to_date, finished, open_build, tell_built, work_of
 from fedsgt.data import load_table
 from fedsgt.errors import InputError
+from fedsgt.runs.description import ClientEntry, Description
+from fedsgt.runs.folder import RunFolder
+from fedsgt.runs.records import enrolled, own_columns
 from fedsgt.unlearning.erase import sources
 from fedsgt.unlearning.request import AGAIN, enrolments
 from fedsgt.unlearning.unlearn import recover
@@ -49,7 +49,7 @@ def rejoin(
             wider = _widened(known, entry, groups, live.prefixes(folder.present()))
             prepared = prepare(folder.config, wider, live.erased())
             _check(prepared, entry.name)
-            fresh = Description.of(prepared, wider, live.position if live.dead else known.as_of)
+            fresh = describe(prepared, wider, live.position if live.dead else known.as_of)
             with folder.publishing() as now:
                 if now.last_request == live.last_request:
                     folder.describe_anew(fresh)

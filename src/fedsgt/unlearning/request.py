@@ -13,14 +13,14 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any, Literal
 
-from fedsgt.build.description import Description
-from fedsgt.build.holders import load_holdings
-from fedsgt.build.liveness import Erased, Live
-from fedsgt.build.run import RunFolder
 from fedsgt.data import Client, client_hash, derive_salt, record_hash
-from fedsgt.data.encoding import frames
 from fedsgt.errors import InputError
-from fedsgt.store.ledger import Entry
+from fedsgt.files.encoding import frames
+from fedsgt.ledger.ledger import Entry
+from fedsgt.runs.description import Description
+from fedsgt.runs.folder import RunFolder
+from fedsgt.runs.records import load_holdings
+from fedsgt.runs.state import Erased, Live
 
 AGAIN = "~"  # client-3~2 is client-3 the second time
 Scope = Literal["records", "slice", "client"]

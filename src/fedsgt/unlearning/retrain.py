@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from fedsgt.build.liveness import Live
-from fedsgt.build.run import RunFolder
+from fedsgt.runs.folder import RunFolder
+from fedsgt.runs.state import Live
 
 
 def due(folder: RunFolder, live: Live, accuracy: Callable[[], float]) -> str | None:

@@ -13,12 +13,12 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from fedsgt.build.liveness import CONDEMNED, DESTROYED, REBUILT, REQUEST, Live
-from fedsgt.build.run import CERTIFICATES, RunFolder
+from fedsgt.certificates.certify import certificate_path, certify
 from fedsgt.errors import InputError
+from fedsgt.ledger.ledger import Entry
+from fedsgt.runs.folder import CERTIFICATES, RunFolder
+from fedsgt.runs.state import CONDEMNED, DESTROYED, REBUILT, REQUEST, Live
 from fedsgt.store import Folder
-from fedsgt.store.ledger import Entry
-from fedsgt.unlearning.certify import certificate_path, certify
 from fedsgt.unlearning.destroy import destroy, doomed
 from fedsgt.unlearning.erase import erase_rows, rows_to_erase
 from fedsgt.unlearning.request import Deletion, Part, content_hash, groups_hit, locate

@@ -8,7 +8,7 @@ from typing import Protocol
 from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 
-from fedsgt.engine.flower.wire import Answer, Order, decode_order, encode_answer, say
+from fedsgt.engine.flower.messages import Answer, Order, decode_order, encode_answer, say
 from fedsgt.errors import BackboneChanged, InputError
 
 

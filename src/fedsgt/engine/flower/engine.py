@@ -12,9 +12,9 @@ from flwr.serverapp import Grid
 
 from fedsgt.config.model import Engine as Settings
 from fedsgt.engine.aggregate import RefusedUpdate, check, check_distance
-from fedsgt.engine.flower.carrier import Carrier, Fleet, Flight, Lost, Open, Place, Trouble, plain, reason
-from fedsgt.engine.flower.wire import Answer, decode_answer, text_of
-from fedsgt.engine.server import Server
+from fedsgt.engine.flower.messages import Answer, decode_answer, text_of
+from fedsgt.engine.flower.transport import Carrier, Fleet, Flight, Lost, Open, Place, Trouble, plain, reason
+from fedsgt.engine.rounds import Server
 from fedsgt.engine.task import Notify, Result, RoundFailed, Task, Tensors, Update
 from fedsgt.errors import BackboneChanged, InputError
 

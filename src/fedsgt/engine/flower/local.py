@@ -7,13 +7,13 @@ from contextlib import contextmanager
 
 from flwr.serverapp import Grid
 
-from fedsgt.engine.flower.carrier import Fleet, Place, Trouble
 from fedsgt.engine.flower.client_app import make_client_app
 from fedsgt.engine.flower.engine import FlowerEngine
 from fedsgt.engine.flower.local_grid import LocalGrid
 from fedsgt.engine.flower.node import Node, SharedStore
+from fedsgt.engine.flower.transport import Fleet, Place, Trouble
 from fedsgt.engine.pool import Inline, Pool, Processes
-from fedsgt.engine.server import Server
+from fedsgt.engine.rounds import Server
 from fedsgt.engine.task import Notify
 from fedsgt.engine.worker import Setup
 

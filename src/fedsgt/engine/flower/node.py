@@ -6,7 +6,7 @@ import threading
 from collections.abc import Collection, Mapping
 from typing import Protocol
 
-from fedsgt.engine.flower.wire import Answer, Order
+from fedsgt.engine.flower.messages import Answer, Order
 from fedsgt.engine.pool import Failure, Pool
 from fedsgt.engine.task import Tensors, Update
 from fedsgt.errors import InputError

@@ -1,5 +1,5 @@
 """The server's part of the Flower app."""
 
-from fedsgt.federation.server_app import app
+from fedsgt.federation.server.server_app import app
 
 __all__ = ["app"]

@@ -1,0 +1,1 @@
+"""Signed certificates of deletions: their content, signatures and keys."""

@@ -1,0 +1,122 @@
+"""`fedsgt certificate`: check and read certificates, with no run at hand."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fedsgt.cli.commands.options import AsJson
+from fedsgt.errors import InputError
+from fedsgt.words import counted
+
+if TYPE_CHECKING:  # other commands start without the cryptography
+    from fedsgt.certificates.certificate import Certificate, DeletedPart, LedgerEntry
+    from fedsgt.certificates.signing import PublicKey
+
+app = typer.Typer(help="Check or show what was signed after a deletion.", no_args_is_help=True)
+
+CertificateFile = Annotated[Path, typer.Argument(metavar="FILE", help="A certificate.")]
+
+
+@app.command()
+def verify(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Certificates.")],
+    key: Annotated[Path, typer.Option(help="The signer's public key, a PEM file.")],
+    as_json: AsJson = False,
+) -> None:
+    """Check signatures offline: exit code 0 if all hold, 1 if one does not, 2 if a file cannot be checked."""
+    from fedsgt.certificates.signing import PublicKey
+
+    public = PublicKey.read(key)
+    results = [_checked(file, public) for file in files]
+    if as_json:
+        typer.echo(json.dumps([_as_json(*result) for result in results], indent=2))
+    pages = [
+        f"{file}: the signature holds\nkey            {public.id}\n{_summary(found)}"
+        for file, found in results
+        if not isinstance(found, InputError)
+    ]
+    if pages and not as_json:
+        typer.echo("\n\n".join(pages))
+    _leave([found for _, found in results if isinstance(found, InputError)])
+
+
+@app.command()
+def show(file: CertificateFile) -> None:
+    """Print what a certificate says WITHOUT checking its signature."""
+    from fedsgt.certificates.certificate import read_certificate
+
+    certificate = read_certificate(file, key=None)
+    warning = f"{file}: NOT CHECKED. Anybody can write such a file; check it with fedsgt certificate verify."
+    typer.echo(f"{warning}\n{_summary(certificate)}\n\n{warning}")
+
+
+def _checked(file: Path, public: PublicKey) -> tuple[Path, Certificate | InputError]:
+    from fedsgt.certificates.certificate import read_certificate
+
+    try:
+        return file, read_certificate(file, public)
+    except InputError as error:
+        return file, error
+
+
+def _as_json(file: Path, found: Certificate | InputError) -> dict[str, Any]:
+    wrong = isinstance(found, InputError)
+    return {
+        "file": str(file),
+        "holds": not wrong,
+        "error": str(found) if wrong else None,
+        "certificate": None if isinstance(found, InputError) else found.model_dump(mode="json"),
+    }
+
+
+def _leave(errors: list[InputError]) -> None:
+    """A line for each error; that a signature does not hold is the gravest."""
+    from fedsgt.certificates.signing import BadSignature
+
+    for error in errors:
+        typer.echo(f"fedsgt: {error}", err=True)
+    if errors:
+        raise typer.Exit(1 if any(isinstance(error, BadSignature) for error in errors) else 2)
+
+
+def _summary(certificate: Certificate) -> str:
+    """One screen for a person; what the file says is shown without control characters."""
+    from fedsgt.certificates.certificate import plain
+
+    request, served = certificate.request, certificate.served
+    kinds = Counter(artefact.kind for artefact in certificate.destroyed)
+    listed = ", ".join(f"{kind} {number}" for kind, number in sorted(kinds.items()))
+    lines = [
+        f"run            {certificate.run}",
+        f"request        {_entry(request)}",
+        *(f"  deleted      {_deleted(part)}" for part in request.parts),
+        f"complete       {_entry(certificate.completion)}",
+        f"destroyed      {counted(len(certificate.destroyed), 'artefact')}"
+        + (f": {listed}" if listed else ""),
+        f"served         {counted(len(served.modules), 'module')} of {counted(len(served.groups), 'group')}",
+        f"configuration  {certificate.configuration.config_hash}",
+        f"backbone       {certificate.configuration.backbone}",
+        "software       " + ", ".join(f"{name} {version}" for name, version in certificate.software.items()),
+        "data content   " + ("; ".join(certificate.data_dependent_choices) or "no choice looked at it"),
+        "",
+        "What this proves",
+        *(f"  - {sentence}" for sentence in certificate.statement.proved),
+        "What it does not prove",
+        *(f"  - {sentence}" for sentence in certificate.statement.not_proved),
+    ]
+    return "\n".join(map(plain, lines))
+
+
+def _entry(entry: LedgerEntry) -> str:
+    return f"position {entry.position} at {entry.time}, chain hash {entry.ledger_hash}"
+
+
+def _deleted(part: DeletedPart) -> str:
+    slices = ("slice " if len(part.slices) == 1 else "slices ") + ", ".join(map(str, part.slices))
+    whole = {"records": "", "slice": "a whole slice: ", "client": "a whole client: "}[part.scope]
+    return f"{whole}{counted(part.count, 'record')} in {slices} of client {part.client}"

@@ -1,0 +1,116 @@
+"""`fedsgt demo`: a small federation trained, three deletions, predictions after each, and the proof."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fedsgt.cli.commands.evaluate import evaluate_run
+from fedsgt.cli.commands.options import Overrides
+from fedsgt.cli.commands.report import report
+from fedsgt.cli.commands.train import STARTER, ready_to_train, train_run
+from fedsgt.cli.commands.unlearn import forget
+from fedsgt.cli.commands.verify import verify
+from fedsgt.config import load
+
+if TYPE_CHECKING:
+    from fedsgt.runs.folder import RunFolder
+    from fedsgt.unlearning.request import Deletion
+
+RECORDS = 3  # deleted first
+
+
+def demo(
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="RUN",
+            help="Folder of the run, runs/demo without it; of the whole federation, if --federated.",
+        ),
+    ] = None,
+    overrides: Overrides = None,
+    federated: Annotated[
+        bool,
+        typer.Option("--federated", help="A server and three clients as processes here, over TLS with keys."),
+    ] = False,
+) -> None:
+    """Train the embedded default, delete records, a slice and a client, predict after each, and verify."""
+    if federated:
+        _play(output or Path("federation"), overrides or ())
+    else:
+        _demonstrate(output or Path("runs/demo"), overrides or ())
+
+
+def _play(folder: Path, overrides: Sequence[str]) -> None:
+    """A federation whose parties are processes on this machine."""
+    from fedsgt.files.optional import check_flower
+
+    check_flower()
+    ready_to_train()
+    from fedsgt.federation.example import Example
+
+    Example(folder, typer.echo).play(overrides)
+
+
+def _demonstrate(output: Path, overrides: Sequence[str]) -> None:
+    train_run(load(STARTER, overrides), output)
+    typer.echo()
+    evaluate_run(output)
+    from fedsgt.runs.folder import open_run
+
+    folder = open_run(output)
+    for number, (command, deletion) in enumerate(_deletions(folder)):
+        typer.echo(f"\n$ fedsgt unlearn {output} {command}")
+        answer = forget(folder, [deletion], key=f"demo {number}")
+        _predict(folder)
+    typer.echo(f"\n$ fedsgt verify {output}")
+    try:
+        verify(output)
+    except typer.Exit as done:
+        if done.exit_code:
+            raise
+    typer.echo(f"\n$ fedsgt report {output}")
+    report(output)
+    typer.echo(f"\nThe certificate of the last deletion: {answer.certificate}")
+    typer.echo(f"The report, to open in a browser:     {output / 'report.html'}")
+    typer.echo(f"Next: fedsgt status {output}; fedsgt audit {output}; fedsgt retrain {output}")
+
+
+def _deletions(folder: RunFolder) -> list[tuple[str, Deletion]]:
+    """Some records of a client, a slice of another, and all of a third; what the commands would be."""
+    from fedsgt.runs.records import load_holdings
+    from fedsgt.unlearning.request import Deletion
+
+    clients = load_holdings(folder.config, folder.live().description).clients
+    first, second, third = (clients[len(clients) * share // 10] for share in (3, 6, 2))
+    last = second.slices - 1
+    slices = [part for part in first.cut() if part]
+    ids = tuple(record.id for record in slices[0][:RECORDS])
+    return [
+        (f"--client {first.name} --records ids.txt  # {', '.join(ids)}", Deletion(first.name, records=ids)),
+        (f"--client {second.name} --slice {last}", Deletion(second.name, slices=(last,))),
+        (f"--client {third.name} --all", Deletion(third.name)),
+    ]
+
+
+def _predict(folder: RunFolder) -> None:
+    """On the test records, with what is live now."""
+    from fedsgt.runs.records import load_test
+    from fedsgt.serving.predictor import Exhausted, Predictor
+
+    test = load_test(folder.config, folder.description.labels)
+    try:
+        answer = Predictor(folder).predict(test.contents, test.ids)
+    except Exhausted as error:
+        typer.echo(f"predicting {error}")
+        return
+    right = sum(found == wanted for found, wanted in zip(answer.labels, test.labels, strict=True))
+    typer.echo(
+        f"predicting {right / len(test):.1%} of {len(test)} test records right, with "
+        f"{len(answer.sequences)} sequences, at version {answer.position} of the ledger"
+    )

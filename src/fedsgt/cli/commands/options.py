@@ -1,0 +1,73 @@
+"""Options that several commands share, and how their texts are read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fedsgt.config import SYSTEMS, Config, load, system_settings
+from fedsgt.errors import InputError
+
+ConfigFile = Annotated[
+    Path | None,
+    typer.Argument(metavar="[CONFIG]", help="TOML file of the run; the paper's setting without one."),
+]
+Overrides = Annotated[
+    list[str] | None,
+    typer.Option(
+        "-s", "--set", metavar="SECTION.KEY=VALUE", help="Put one value over the file's; may be repeated."
+    ),
+]
+SystemName = Annotated[
+    str | None,
+    typer.Option(
+        "--system",
+        metavar="NAME",
+        help=f"Put the settings of a compared system over the file's: {', '.join(SYSTEMS)}.",
+    ),
+]
+RunPath = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of the run.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")]
+
+UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 2**10, "mi": 2**20, "gi": 2**30}
+
+
+def load_run(config: Path | None, system: str | None, overrides: Iterable[str]) -> Config:
+    """The file, the system's settings over it, and over both what was said one by one."""
+    return load(config, [*system_settings(system), *overrides])
+
+
+def read_bytes(text: str) -> int:
+    """A size such as 2400000, 2.4MB or 1.2MiB."""
+    match = re.fullmatch(r"(\d+)\s*b?|(\d+(?:\.\d+)?)\s*([kmg]i?)b?", text.strip().lower())
+    size = round(float(match[1] or match[2]) * UNITS[match[3] or ""]) if match else 0
+    if size < 1:
+        raise InputError(f"module size: {text!r} is no size; write it as 2.4MB, 1.2MiB or a number of bytes")
+    return size
+
+
+def show_bytes(size: float) -> str:
+    """A size as a person reads it."""
+    for unit, step in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if size >= step:
+            return f"{size / step:.3g} {unit}" if size < 1000 * step else f"{size / step:,.0f} {unit}"
+    return f"{size:.0f} B"
+
+
+def read_numbers(name: str, text: str) -> list[float]:
+    """Numbers separated by commas or blanks, given as they are or as the path of a file that holds them."""
+    path = Path(text)
+    try:
+        source = path.read_text(encoding="utf-8") if path.is_file() else text
+        numbers = [float(part) for part in re.split(r"[\s,]+", source.strip()) if part]
+    except (ValueError, OSError):
+        numbers = []
+    if not numbers:
+        raise InputError(
+            f"{name}: {text!r} is neither a list of numbers such as 0.5,0.3,0.2 nor a file that holds one"
+        )
+    return numbers

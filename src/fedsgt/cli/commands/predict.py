@@ -1,0 +1,116 @@
+"""`fedsgt predict`: what the live modules of a run say about images or texts."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fedsgt.cli.commands.options import RunPath
+from fedsgt.cli.commands.train import ready_to_train
+from fedsgt.errors import InputError
+from fedsgt.words import counted
+
+if TYPE_CHECKING:
+    from fedsgt.data import Content
+    from fedsgt.runs.folder import RunFolder
+    from fedsgt.serving.predictor import Answer
+
+
+def predict(
+    run: RunPath,
+    files: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[FILES]...",
+            help="Images, .txt (a text a line), .jsonl or .parquet; - or nothing is standard input.",
+        ),
+    ] = None,
+    test: Annotated[bool, typer.Option("--test", help="Predict the run's own test records.")] = False,
+    limit: Annotated[int | None, typer.Option(help="With --test: only the first so many.", min=1)] = None,
+    strategy: Annotated[
+        str | None, typer.Option(help="all, min, long or merged; as the run is configured without it.")
+    ] = None,
+    agreement: Annotated[
+        bool, typer.Option(help="With merged: compare with AllSeq, which costs what AllSeq costs.")
+    ] = True,
+    jsonl: Annotated[bool, typer.Option("--jsonl", help="Print a line a record, not one document.")] = False,
+) -> None:
+    """Predict with the modules that are live now; prints JSON."""
+    if test and files:
+        raise InputError("files and --test are both given; give one of them")
+    if limit is not None and not test:
+        raise InputError("--limit goes with --test")
+    ready_to_train()
+    from fedsgt.runs.folder import open_run
+    from fedsgt.serving.predictor import Predictor
+
+    folder = open_run(run)
+    ids, contents, labels = _records(folder, files or [], test, limit)
+    answer = Predictor(folder, strategy).predict(contents, ids, agreement)
+    about = _about(answer, labels)
+    names = folder.live().description.label_names
+    if answer.damaged:
+        damaged = counted(len(answer.damaged), "module")
+        typer.echo(f"fedsgt: predicted without {damaged} that cannot be read; see damaged", err=True)
+    if jsonl:
+        _print_lines(answer, about, names)
+    else:
+        typer.echo(json.dumps({**about, "records": _lines(answer, names)}, indent=1))
+
+
+def _records(
+    folder: RunFolder, files: Sequence[str], test: bool, limit: int | None
+) -> tuple[Sequence[str], Sequence[Content], Sequence[int] | None]:
+    """Ids and contents; labels where they are known."""
+    from fedsgt.runs.records import load_test
+    from fedsgt.serving.inputs import read_records
+
+    if not test:
+        return *read_records(files, folder.config, sys.stdin.buffer), None
+    table = load_test(folder.config, folder.description.labels)
+    return table.ids[:limit], table.contents[:limit], table.labels[:limit]
+
+
+def _about(answer: Answer, labels: Sequence[int] | None) -> dict[str, Any]:
+    """All but the records."""
+    from fedsgt.serving.evaluation import Accuracy
+
+    about: dict[str, Any] = {
+        "position": answer.position,
+        "strategy": answer.strategy,
+        "sequences": [
+            {"index": sequence.index, "groups": sequence.groups, "weight": sequence.weight}
+            for sequence in answer.sequences
+        ],
+        "damaged": answer.damaged,
+        "bare_backbone": answer.bare_backbone,
+    }
+    if answer.agreement is not None:
+        about["agreement"] = answer.agreement
+    if labels is not None:
+        about |= asdict(Accuracy.of(answer.probabilities, labels))
+    return about
+
+
+def _lines(answer: Answer, names: Sequence[str] | None) -> list[dict[str, Any]]:
+    return [
+        {
+            "id": name,
+            "label": label,
+            **({} if names is None else {"name": names[label]}),
+            "probabilities": [float(value) for value in row],
+        }
+        for name, label, row in zip(answer.ids, answer.labels, answer.probabilities, strict=True)
+    ]
+
+
+def _print_lines(answer: Answer, about: dict[str, Any], names: Sequence[str] | None) -> None:
+    """What is not about one record goes to standard error, so that the output is records alone."""
+    typer.echo(json.dumps(about), err=True)
+    for line in _lines(answer, names):
+        typer.echo(json.dumps({**line, "position": answer.position}))

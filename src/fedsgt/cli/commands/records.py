@@ -1,0 +1,40 @@
+"""`fedsgt records`: a client's own view of its records, with the ids that a deletion names."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+from fedsgt.cli.commands.options import AsJson, RunPath
+
+
+def records(
+    run: RunPath,
+    client: Annotated[str, typer.Option(help="The client's name, or its number from 0.")],
+    as_json: AsJson = False,
+) -> None:
+    """List a client's records that are not deleted: id, slice and group. For the client's eyes only."""
+    from fedsgt.runs.folder import open_run
+    from fedsgt.runs.records import load_holdings
+    from fedsgt.unlearning.request import enrolments
+
+    folder = open_run(run)
+    live = folder.live()
+    numbers = enrolments(live.description, client)
+    held = load_holdings(folder.config, live.description, live.erased(), only=numbers).clients
+    found = [
+        {"client": held[number].name, "id": record.id, "slice": index, "group": group}
+        for number in numbers
+        for index, (part, group) in enumerate(
+            zip(held[number].cut(), live.description.groups_of[number], strict=True)
+        )
+        for record in part
+    ]
+    if as_json:
+        typer.echo(json.dumps(found, indent=2))
+        return
+    typer.echo("client\tslice\tgroup\tid")
+    for entry in found:
+        typer.echo(f"{entry['client']}\t{entry['slice']}\t{entry['group']}\t{entry['id']}")

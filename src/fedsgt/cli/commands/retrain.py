@@ -1,0 +1,83 @@
+"""`fedsgt retrain`, `fedsgt rejoin`: dead modules trained again, and clients that come back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fedsgt.cli.commands.options import RunPath
+from fedsgt.cli.commands.train import ready_to_train, stoppable, train_run
+from fedsgt.words import counted
+
+if TYPE_CHECKING:
+    from fedsgt.runs.folder import RunFolder
+
+
+def retrain(
+    run: RunPath,
+    if_due: Annotated[
+        bool, typer.Option("--if-due", help="Only if the run's policy, unlearning.retrain, asks for it.")
+    ] = False,
+) -> None:
+    """Train dead modules again on the retained data; surviving ones are kept, serving goes on meanwhile."""
+    from fedsgt.runs.folder import open_run
+    from fedsgt.unlearning.unlearn import recover
+
+    folder = open_run(run)
+    recover(folder)
+    if if_due:
+        if not retrain_if_due(folder):
+            typer.echo(f"{run}: not due (policy: {folder.config.unlearning.retrain})")
+        return
+    train_run(folder.config, folder.path)
+
+
+def retrain_if_due(folder: RunFolder) -> bool:
+    """Follow the run's policy; whether it asked for anything."""
+    from fedsgt.unlearning.retrain import due
+
+    reason = due(folder, folder.live(), lambda: _accuracy(folder))
+    if reason is None:
+        return False
+    typer.echo(f"retraining ({folder.config.unlearning.retrain}): {reason}", err=True)
+    train_run(folder.config, folder.path)
+    return True
+
+
+def rejoin(
+    run: RunPath,
+    client: Annotated[str, typer.Option(help="The client that comes back: its name or number.")],
+    data: Annotated[Path, typer.Option(metavar="FILE", help="Parquet file of its records.")],
+    slices: Annotated[int, typer.Option(min=1, max=10_000, help="Slices to cut them into.")] = 1,
+    groups: Annotated[int, typer.Option(min=1, max=200, help="New groups to put these in.")] = 1,
+) -> None:
+    """Take a client in again with new data: new groups on top of what is live, nothing live is retrained."""
+    from fedsgt.runs.folder import open_run
+    from fedsgt.unlearning.unlearn import recover
+
+    folder = open_run(run)
+    recover(folder)
+    ready_to_train()
+    from fedsgt.cli.views.training import make_display
+    from fedsgt.unlearning.rejoin import rejoin as take_in
+
+    with stoppable(), make_display() as display:
+        joined = take_in(folder, client, data, slices, groups, display)
+    typer.echo(
+        f"{run}: {joined.name} with {counted(joined.records, 'record')} in groups "
+        f"{', '.join(map(str, joined.groups))}; {counted(joined.trained, 'module')} trained, "
+        "those that were live are as they were"
+    )
+
+
+def _accuracy(folder: RunFolder) -> float:
+    """Of what is served, on the test records."""
+    ready_to_train()
+    from fedsgt.cli.views.progress import progress
+    from fedsgt.serving.evaluation import evaluate
+
+    with progress("Evaluating") as done:
+        found = evaluate(folder, progress=done)
+    return found.strategies[folder.config.serving.strategy].accuracy

@@ -1,0 +1,99 @@
+"""`fedsgt server`: the SuperLink, where clients' nodes connect, and the desk, where they file deletions."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fedsgt.cli.commands.train import set_profile
+from fedsgt.errors import InputError
+from fedsgt.words import counted
+
+if TYPE_CHECKING:
+    from fedsgt.federation.processes import Child
+    from fedsgt.federation.server.superlink import SuperLink
+    from fedsgt.federation.settings import ServerSettings
+
+TICK_SECONDS = 2.0
+START_SECONDS = 60.0
+DESK_PATIENCE = 40.0  # it finishes the deletions that it is at
+
+
+def server(
+    folder: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="The server's folder, from fedsgt keys, or server.toml.")
+    ],
+) -> None:
+    """Run the server of a federation until Ctrl-C: clients connect to it, and file deletions at its desk."""
+    set_profile()  # the ServerApp inherits it
+    from fedsgt.federation.processes import Child, flower_command, only_one, stop_signals
+    from fedsgt.federation.settings import load_server
+
+    settings = load_server(folder)
+    flower_command("flower-superlink")
+    from fedsgt.federation.server.superlink import SuperLink, check_port
+
+    with only_one(settings.folder, "server"), stop_signals() as stop:
+        check_port(settings.host, settings.desk_port)
+        with SuperLink(settings) as link:
+            typer.echo(f"SuperLink ready on {settings.host}:{settings.port}; log {link.child.log}")
+            command = [sys.executable, "-m", "fedsgt.federation.server.desk", str(settings.folder)]
+            desk = Child(command, settings.folder / "desk.log", os.environ)
+            try:
+                _wait_for(desk, settings)
+                _show_next(settings)
+                _watch(link, desk, stop)
+            finally:
+                desk.stop(DESK_PATIENCE)
+    typer.echo("stopped")
+
+
+def _wait_for(desk: Child, settings: ServerSettings) -> None:
+    address = f"{settings.host}:{settings.desk_port}"
+    until = time.monotonic() + START_SECONDS
+    while not _answers(settings.host, settings.desk_port):
+        if desk.ended or time.monotonic() > until:
+            raise InputError(f"the desk does not get ready on {address}: {desk.last_words()} ({desk.log})")
+        time.sleep(0.1)
+    typer.echo(f"desk ready on {address}; log {desk.log}")
+
+
+def _answers(host: str, port: int) -> bool:
+    try:
+        socket.create_connection((host, port), timeout=1).close()
+    except OSError:
+        return False
+    return True
+
+
+def _watch(link: SuperLink, desk: Child, stop: threading.Event) -> None:
+    """Let new clients in; say what ends by itself, and end with it."""
+    while True:
+        for name, child in (("SuperLink", link.child), ("desk", desk)):
+            if child.ended:
+                typer.echo(
+                    f"fedsgt: the {name} ended by itself: {child.last_words()} ({child.log})", err=True
+                )
+                raise typer.Exit(1)
+        found = link.register_clients()
+        if found.names:
+            typer.echo(f"{counted(len(found.names), 'client')} may connect: {', '.join(found.names)}")
+        for problem in found.problems:
+            typer.echo(f"fedsgt: {problem}", err=True)
+        if stop.wait(TICK_SECONDS):
+            return
+
+
+def _show_next(settings: ServerSettings) -> None:
+    typer.echo(
+        "Next, on each client's machine: fedsgt client CLIENT/client.toml\n"
+        "Then, on this one:              fedsgt train CONFIG --engine flower\n"
+        f"A further client's key goes into {settings.clients}/NAME.pub. Ctrl-C ends the server."
+    )

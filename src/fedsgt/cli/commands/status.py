@@ -1,0 +1,85 @@
+"""`fedsgt status`: what is live of a run, what requests did to it, and how long it will last."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+from fedsgt.cli.commands.options import AsJson, RunPath
+
+if TYPE_CHECKING:
+    from fedsgt.reporting.status import Outlook
+    from fedsgt.runs.folder import RunFolder
+
+WIDTH = 110  # of what goes into a file
+
+
+def status(
+    run: RunPath,
+    requests: Annotated[int, typer.Option(min=1, max=1000, help="Look so many further requests ahead.")] = 10,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Go on until Ctrl-C: draw again, or print a line, at each change.")
+    ] = False,
+    every: Annotated[
+        float, typer.Option(min=0.1, max=3600, metavar="SECONDS", help="How often --watch looks.")
+    ] = 2.0,
+    as_json: AsJson = False,
+) -> None:
+    """Show what is live, which requests came, and how likely the run still serves after further ones."""
+    from fedsgt.cli.views.status import View, headline
+    from fedsgt.reporting.status import outlook
+    from fedsgt.runs.folder import open_run
+
+    folder = open_run(run)
+    if watch:
+        _watch(run, folder, requests, every, as_json)
+        return
+    found = outlook(folder, requests)
+    if as_json:
+        typer.echo(json.dumps(found.to_json(), indent=2))
+        return
+    console = Console(highlight=False)
+    if console.is_terminal:
+        console.print(View(console).page(run, found))
+        return
+    console = Console(highlight=False, width=max(WIDTH, len(headline(run, found))))
+    with console.capture() as page:
+        console.print(View(console).page(run, found))
+    typer.echo("\n".join(text.rstrip() for text in page.get().splitlines()))
+
+
+def _watch(run: Path, folder: RunFolder, requests: int, every: float, as_json: bool) -> None:
+    from rich.live import Live as Screen
+
+    from fedsgt.cli.views.status import View, line
+
+    console = Console(highlight=False)
+    changes = _changes(folder, requests, every)
+    try:
+        if console.is_terminal and not as_json:
+            with Screen(console=console, auto_refresh=False, vertical_overflow="crop") as screen:
+                for found in changes:
+                    screen.update(View(console).page(run, found), refresh=True)
+        for found in changes:
+            typer.echo(json.dumps(found.to_json()) if as_json else line(run, found))
+    except KeyboardInterrupt:
+        return
+
+
+def _changes(folder: RunFolder, requests: int, every: float) -> Iterator[Outlook]:
+    """The outlook now, and again whenever the ledger or the modules that are there have changed."""
+    from fedsgt.reporting.status import outlook
+
+    seen = None
+    while True:
+        now = folder.live().position, folder.present()
+        if now != seen:
+            seen = now
+            yield outlook(folder, requests)
+        time.sleep(every)

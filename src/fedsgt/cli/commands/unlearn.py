@@ -1,0 +1,199 @@
+"""`fedsgt unlearn`: delete records, slices or whole clients, at once, with a certificate."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fedsgt.cli.commands.options import AsJson, RunPath
+from fedsgt.errors import InputError
+from fedsgt.words import counted
+
+if TYPE_CHECKING:
+    from fedsgt.runs.folder import RunFolder
+    from fedsgt.unlearning.request import Deletion
+    from fedsgt.unlearning.unlearn import Answer
+
+FORMS = "give --client with --records FILE, --slice N or --all; or --batch FILE"
+
+
+def unlearn(
+    run: RunPath,
+    client: Annotated[str | None, typer.Option(help="The client's name, or its number from 0.")] = None,
+    records: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Delete these records: one id a line; - reads them.")
+    ] = None,
+    slices: Annotated[
+        list[int] | None, typer.Option("--slice", help="Delete this slice; may be repeated.")
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Delete all that the client has.")] = False,
+    batch: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Several at once: a JSON list, see docs/unlearning.md."),
+    ] = None,
+    key: Annotated[
+        str | None, typer.Option(help="Idempotency key: the same request again gets the first answer.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would die; change nothing.")] = False,
+    retrain: Annotated[
+        bool, typer.Option("--retrain/--no-retrain", help="Follow the run's retraining policy afterwards.")
+    ] = True,
+    as_json: AsJson = False,
+) -> None:
+    """Forget records, slices or a client: dead modules stop serving at once and are destroyed."""
+    deletions = _deletions(client, records, slices or [], everything, batch)
+    from fedsgt.certificates.certify import certificate_path
+    from fedsgt.runs.folder import open_run
+    from fedsgt.unlearning.unlearn import recover
+
+    folder = open_run(run)
+    if dry_run:
+        from fedsgt.cli.views.dry_run import show_dry_run
+
+        show_dry_run(folder, deletions, as_json)
+        return
+    for position in recover(folder):
+        done = certificate_path(folder, position)
+        typer.echo(f"fedsgt: completed the interrupted request at {position}; certificate {done}", err=True)
+    forget(folder, deletions, key, as_json)
+    if retrain:
+        from fedsgt.cli.commands.retrain import retrain_if_due
+        from fedsgt.files.locks import Busy
+
+        try:
+            retrain_if_due(folder)
+        except Busy:
+            typer.echo(
+                f"fedsgt: {run} is being trained already; fedsgt retrain {run} does the rest", err=True
+            )
+
+
+def forget(
+    folder: RunFolder, deletions: Sequence[Deletion], key: str | None = None, as_json: bool = False
+) -> Answer:
+    """The request and its answer, shown."""
+    from fedsgt.cli.views.progress import progress
+    from fedsgt.unlearning.erase import out_of_reach
+    from fedsgt.unlearning.unlearn import unlearn as do
+
+    with progress("Destroying") as done:
+        answer = do(folder, deletions, key, done)
+    _show(folder, answer, as_json)
+    for path in out_of_reach(folder, folder.live()):
+        typer.echo(f"fedsgt: {path} cannot be read, so deleted records were not taken out of it", err=True)
+    return answer
+
+
+def _deletions(
+    client: str | None, records: str | None, slices: list[int], everything: bool, batch: Path | None
+) -> list[Deletion]:
+    from fedsgt.unlearning.request import Deletion
+
+    given = [records is not None, bool(slices), everything]
+    if batch is not None:
+        if client is not None or any(given):
+            raise InputError(f"--batch stands alone; {FORMS}")
+        return read_batch(batch)
+    if client is None or sum(given) != 1:
+        raise InputError(FORMS)
+    if records is not None:
+        return [Deletion(client, records=read_ids(records))]
+    return [Deletion(client, slices=tuple(slices) or None)]
+
+
+def read_ids(place: str) -> tuple[str, ...]:
+    """One id a line; blank lines and blanks around an id do not count."""
+    try:
+        text = sys.stdin.read() if place == "-" else Path(place).read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise InputError(f"{place}: cannot be read ({error.strerror})") from None
+    except UnicodeDecodeError:
+        raise InputError(f"{place}: not a text file of record ids, one a line") from None
+    found = tuple(line.strip() for line in text.splitlines() if line.strip())
+    if not found:
+        raise InputError(f"{place}: no record id in it; write one a line")
+    return found
+
+
+def read_batch(path: Path) -> list[Deletion]:
+    """A JSON list of objects with `client` and one of `records`, `slices`, `all`."""
+    from fedsgt.unlearning.request import Deletion
+
+    try:
+        entries = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror})") from None
+    except ValueError as error:
+        raise InputError(f"{path}: not JSON ({error})") from None
+    if not isinstance(entries, list) or not entries:
+        raise InputError(f"{path}: a list of deletions is expected, with at least one")
+    found = []
+    for number, entry in enumerate(entries):
+        if not _is_deletion(entry):
+            raise InputError(
+                f"{path}: entry {number} is not a deletion; write "
+                '{"client": "3", "records": ["id"]}, {"client": "3", "slices": [0]} or '
+                '{"client": "3", "all": true}'
+            )
+        chosen = {name: tuple(entry[name]) for name in ("records", "slices") if name in entry}
+        found.append(Deletion(str(entry["client"]), **chosen))
+    return found
+
+
+def _is_deletion(entry: Any) -> bool:
+    if not isinstance(entry, dict) or not isinstance(entry.get("client"), (str, int)):
+        return False
+    names = entry.keys() - {"client"}
+    if len(names) != 1:
+        return False
+    (name,) = names
+    value = entry[name]
+    if name == "all":
+        return value is True
+    kind = {"records": str, "slices": int}.get(name)
+    return (
+        kind is not None and isinstance(value, list) and bool(value) and all(type(x) is kind for x in value)
+    )
+
+
+def _show(folder: RunFolder, answer: Answer, as_json: bool) -> None:
+    from fedsgt.unlearning.retrain import served_keys
+
+    live = folder.live()
+    prefixes = [prefix for prefix in live.prefixes(folder.present()) if prefix]
+    served = served_keys(folder, live)
+    if as_json:
+        told = {
+            "position": answer.position,
+            "time": answer.time,
+            "records": answer.records,
+            "groups": answer.groups,
+            "modules_died": answer.modules_died,
+            "modules_destroyed": answer.destroyed,
+            "repeated": answer.repeated,
+            "live_modules": len(served),
+            "live_sequences": len(prefixes),
+            "certificate": str(answer.certificate),
+        }
+        typer.echo(json.dumps(told, indent=2))
+        return
+    again = " (answered before; nothing new was done)" if answer.repeated else ""
+    groups = ", ".join(map(str, answer.groups)) or "none"
+    typer.echo(
+        f"request at {answer.position}: {counted(answer.records, 'record')} deleted, groups hit: {groups}; "
+        f"{counted(answer.destroyed, 'module')} destroyed{again}"
+    )
+    if served:
+        longest = max(map(len, prefixes))
+        typer.echo(
+            f"serving    {counted(len(served), 'module')} in {counted(len(prefixes), 'sequence')}, "
+            f"the longest of {counted(longest, 'group')}"
+        )
+    else:
+        typer.echo("serving    nothing: no module is live; fedsgt retrain brings them back")
+    typer.echo(f"certificate {answer.certificate}")

@@ -1,0 +1,178 @@
+"""A forecast on one screen."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Iterator
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from fedsgt.cli.commands.options import show_bytes
+from fedsgt.config import Config
+from fedsgt.planning.planner import Forecast
+from fedsgt.planning.recommend import Recommendation
+from fedsgt.plans import Estimate
+
+ROWS = 11
+WIDEST = 18
+
+
+def show_forecast(run: Config, scored: Forecast) -> None:
+    """Curves, deletion rate, cost, traffic, storage."""
+    console, plan = Console(highlight=False), scored.plan
+    console.print(
+        f"[bold]{_some(run.data.clients, 'client')}, {_slices(run)},"
+        f" {_some(plan.groups, 'group')} ({run.grouping.method}),"
+        f" {_some(len(plan.sequences), 'sequence')} ({plan.kind}{_shards(run)})[/bold]\n"
+    )
+    console.print(_curves(scored, _Bars(console, scored)))
+    console.print(_facts(run, scored))
+
+
+def show_recommendation(advice: Recommendation, options: list[str]) -> None:
+    """The reason, and the command that shows the setting with the options given before."""
+    console, best = Console(highlight=False), advice.best
+    console.print(f"\n[bold]Recommended:[/bold] {advice.reason()}")
+    if advice.keep_given:
+        return
+    words = [
+        "fedsgt",
+        "plan",
+        *options,
+        "--groups",
+        str(best.forecast.plan.groups),
+        "--slices",
+        str(best.slices),
+    ]
+    words += ["--plan", best.kind, "--grouping", best.method]
+    words += ["--passes", f"{best.passes:g}"] if best.passes is not None else []
+    console.print(f"Look closer with: {shlex.join(words)}", soft_wrap=True, markup=False)
+
+
+class _Bars:
+    """Bars as wide as the screen allows, of blocks where the output can show them."""
+
+    def __init__(self, console: Console, scored: Forecast) -> None:
+        estimated = not all(value.exact for value in scored.curves.live)
+        room = console.width - len("after request") - 2 * (len("  100%") + estimated * len(" ±0.00%")) - 4
+        self.width = max(3, min(WIDEST, room // 2))
+        try:
+            "█▌±".encode(console.encoding)
+            self.whole, self.half, self.error = "█", "▌", "±"
+        except UnicodeEncodeError:
+            self.whole, self.half, self.error = "#", "", "+-"
+
+    def draw(self, share: Estimate) -> Text:
+        """A bar and its figure; an estimate shows its standard error."""
+        length = round(float(share) * self.width * 2)
+        bar = self.whole * (length // 2) + self.half * (length % 2)
+        error = "" if share.exact else f" {self.error}{share.stderr:.2%}"
+        return Text(f"{bar:<{self.width}} {float(share):4.0%}{error}")
+
+
+def _slices(run: Config) -> str:
+    slices = run.slices_per_client()
+    if len(set(slices)) == 1:
+        return f"{_some(slices[0], 'slice')} each"
+    return f"{min(slices)} to {max(slices)} slices each"
+
+
+def _shards(run: Config) -> str:
+    return f", in {run.plan.shards} shards" if run.plan.shards > 1 else ""
+
+
+def _some(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+
+
+def _curves(scored: Forecast, bars: _Bars) -> Table:
+    requests, curves, groups = scored.stream.requests, scored.curves, scored.plan.groups
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("after request", justify="right", no_wrap=True)
+    table.add_column("alive", no_wrap=True)
+    table.add_column("live data", no_wrap=True)
+    step = max(1, math.ceil(requests / (ROWS - 1)))
+    for count in sorted({*range(0, requests + 1, step), requests}):
+        share = Estimate(curves.live[count] / groups, curves.live[count].stderr / groups)
+        table.add_row(str(count), bars.draw(curves.alive[count]), bars.draw(share))
+    return table
+
+
+def _facts(run: Config, scored: Forecast) -> Table:
+    table = Table(box=None, pad_edge=False, show_header=False)
+    table.add_column(style="bold")
+    table.add_column()
+    for name, fact in (
+        ("\ndeletion rate", "\n" + _rate(scored)),
+        ("training", _cost(scored)),
+        ("per client", _traffic(scored)),
+        ("storage", _storage(scored)),
+    ):
+        table.add_row(name, fact)
+    for note in _notes(run):
+        table.add_row("note", note)
+    if scored.plan.kind.startswith("rotations") and len(scored.plan.sequences) > scored.plan.groups:
+        most = scored.plan.groups // run.plan.shards
+        table.add_row("note", f"more than {most} rotations repeat: nothing is trained or served twice")
+    if not all(value.exact for value in scored.curves.alive):
+        table.add_row(
+            "note", "Monte Carlo: this stream or number of groups has no exact score here; errors are shown"
+        )
+    return table
+
+
+def _notes(run: Config) -> Iterator[str]:
+    """What the figures leave out of the run's settings."""
+    method, rounds = run.grouping.method, run.training.rounds
+    if method in ("bac", "centered"):
+        yield f"{method} grouping needs the data; planned with random groups of equal size"
+    if method == "updates":
+        yield "updates grouping needs the data; planned with clusters of equal size"
+    if run.plan.shards > 1:
+        yield "live data is that of the longest sequence, of one shard; all shards together hold more"
+    if rounds > 1:
+        yield f"passes and rounds are those of one round a module; training.rounds is {rounds}"
+
+
+def _rate(scored: Forecast) -> str:
+    if math.isinf(scored.deletion_rate):
+        fact = "never exhausted: some first group is never hit"
+    else:
+        fact = f"{scored.deletion_rate:,.2f} requests until nothing is live, of single slices"
+    rate = scored.deletion_rate_clients
+    if rate is not None:
+        error = "" if rate.exact else f" (standard error {rate.stderr:.2g})"
+        fact += f"; {rate:.2f}{error} of whole clients" if math.isfinite(rate) else "; never by whole clients"
+    below = next((count for count, alive in enumerate(scored.curves.alive) if alive < 0.9), None)
+    tail = f"P(alive) falls below 90% at request {below}" if below else "P(alive) stays at 90% or more"
+    return f"{fact}; in this stream {tail}"
+
+
+def _cost(scored: Forecast) -> str:
+    requests, even = scored.stream.requests, scored.break_even
+    fact = f"{_passes(scored.plan.passes)} over the data, once; FedAvg {scored.fedavg_rounds} (cannot forget)"
+    if requests:
+        fact += f"; FedRetrain {scored.fedretrain_passes} for {_some(requests, 'request')}"
+        fact += f", dearer from request {max(even, 1)} on" if even <= requests else ", still cheaper"
+    return fact
+
+
+def _passes(passes: float) -> str:
+    return "1 pass" if passes == 1 else f"{passes:g} passes"
+
+
+def _storage(scored: Forecast) -> str:
+    modules = scored.plan.modules
+    return f"{_some(modules, 'module')}, {show_bytes(modules * scored.module_bytes)}"
+
+
+def _traffic(scored: Forecast) -> str:
+    traffic, size = scored.traffic, scored.module_bytes
+    return (
+        f"{traffic.rounds:.1f} rounds ({traffic.least_rounds} to {traffic.most_rounds}),"
+        f" {show_bytes(traffic.modules_up * size)} up and {show_bytes(traffic.modules_down * size)} down"
+        f" at {show_bytes(size)} a module"
+    )

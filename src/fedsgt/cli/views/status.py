@@ -1,0 +1,209 @@
+"""A run's outlook on one screen: the tree of its modules, its requests, and what further ones do to it."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from pathlib import Path
+
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from fedsgt.plans import Estimate
+from fedsgt.plans.plan import Path as Prefix
+from fedsgt.reporting.status import Outlook, State
+from fedsgt.reporting.tree_rows import Row, rows
+from fedsgt.words import counted
+
+ASSUMED = "a request hits one group, by the records left in it; one for a whole client hits more at once"
+SEQUENCES, REQUESTS, AHEAD, FRAGILE = 20, 8, 10, 5
+STYLES: dict[State, str] = {
+    "live": "green",
+    "new": "bold cyan",
+    "dead": "strike dim red",
+    "untrained": "dim",
+}
+# Colours do not go into a file, and not every terminal can strike out.
+MARKS: dict[State, str] = {"live": "", "new": "+", "dead": "x", "untrained": "?"}
+MEANINGS: dict[State, str] = {
+    "live": "live",
+    "new": "+ live, trained again or added",
+    "dead": "x dead",
+    "untrained": "? not trained yet",
+}
+
+
+class View:
+    """Draws with what the output can show."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        try:
+            "─│├└┬…".encode(console.encoding)
+            self.line, self.down, self.fork, self.turn, self.part, self.cut = "─│├└┬…"
+        except UnicodeEncodeError:
+            self.line, self.down, self.fork, self.turn, self.part, self.cut = "-|+`+~"
+
+    def page(self, run: Path, found: Outlook) -> RenderableType:
+        return Group(
+            headline(run, found),
+            Text(found.advice(), "bold"),
+            Text(),
+            *self._tree(found),
+            Text(),
+            *_requests(found),
+            Text(),
+            *_ahead(found),
+            _facts(found),
+        )
+
+    def _tree(self, found: Outlook) -> list[Text]:
+        drawn = rows(found.sequences)
+        lines = [Text("sequences: live modules of all, and their groups in order", "bold")]
+        lines += [self._row(found, row) for row in drawn[:SEQUENCES]]
+        lines.append(_legend(found, drawn))
+        if len(drawn) > SEQUENCES:
+            depths = sorted(map(len, found.prefixes))
+            lines.append(
+                Text(
+                    f"  {len(drawn) - SEQUENCES} more sequences; live modules of all {len(depths)}: "
+                    f"{depths[0]} to {depths[-1]}, half have {depths[len(depths) // 2]} or more"
+                )
+            )
+        return lines
+
+    def _row(self, found: Outlook, row: Row) -> Text:
+        live, most = len(found.prefixes[row.sequence]), len(str(max(map(len, found.sequences))))
+        line = Text(f"{row.sequence:>{len(str(len(found.sequences) - 1))}}  ", no_wrap=True)
+        line.append(f"{live:>{most}}/{len(row.path):<{most}} ", "bold" if live else "dim")
+        cell = 2 + len(str(found.groups - 1))
+        room = max(1, (self.console.width - len(line) - 1) // cell)
+        for depth in range(min(len(row.path), room)):
+            line.append(self._joint(row, depth), "dim")
+            if depth < row.start:
+                line.append(" " * (cell - 1))
+            else:
+                line.append_text(self._module(found, row.path[: depth + 1], cell - 1))
+        return line.append(self.cut if len(row.path) > room else "", "dim")
+
+    def _joint(self, row: Row, depth: int) -> str:
+        if depth == 0:
+            return ""
+        if depth < row.start:
+            return self.down if row.more[depth] else " "
+        if depth == row.start:
+            return self.fork if row.more[depth] else self.turn
+        return self.part if row.more[depth] else self.line
+
+    def _module(self, found: Outlook, prefix: Prefix, width: int) -> Text:
+        kind = found.state(prefix)
+        name = f"{MARKS[kind]}{prefix[-1]}"
+        filling = self.line if len(prefix) > 1 else " "
+        return Text.assemble((filling * (width - len(name)), "dim"), (name, STYLES[kind]))
+
+
+def _legend(found: Outlook, drawn: list[Row]) -> Text:
+    modules = [row.path[: depth + 1] for row in drawn for depth in range(row.start, len(row.path))]
+    numbers = Counter(found.state(prefix) for prefix in modules)
+    told = (f"{meaning}: {numbers[kind]}" for kind, meaning in MEANINGS.items() if numbers[kind])
+    return Text("  " + ", ".join(told), "dim")
+
+
+def headline(run: Path, found: Outlook) -> Text:
+    """How it stands, in a line."""
+    level = found.level
+    if found.exhausted:
+        what = "EXHAUSTED: no module is live" if found.begun else "no module is trained yet"
+        return Text(f"{run}: {what}", "bold red")
+    return Text.assemble(
+        (f"{run}: ", "bold"),
+        (f"{level.modules} of {counted(found.modules, 'module')} live", "bold green"),
+        f", the longest sequence has {level.groups} of {counted(found.groups, 'group')}",
+    )
+
+
+def line(run: Path, found: Outlook) -> str:
+    """A change in a line, for files."""
+    ahead = found.forecast
+    alive = "" if found.exhausted else f"; P(alive after {len(ahead.alive) - 1} more) {ahead.alive[-1]:.1%}"
+    served = counted(len(found.past.requests), "request")
+    return f"position {found.position}: {headline(run, found).plain}, {served} served{alive}"
+
+
+def _requests(found: Outlook) -> list[RenderableType]:
+    served = found.past.requests
+    if not served:
+        return [Text("requests   none so far", "bold")]
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in ("request at", "time", "deleted", "groups hit"):
+        table.add_column(name, no_wrap=name == "time", overflow="fold")
+    for name in ("died", "live after"):
+        table.add_column(name, justify="right")
+    for request in served[-REQUESTS:]:
+        after = request.after.modules
+        table.add_row(
+            str(request.position),
+            request.time[:16].replace("T", " "),
+            request.deleted + ("" if request.complete else ", not destroyed yet"),
+            ", ".join(map(str, request.groups)) or "none",
+            str(request.modules_died),
+            "?" if after is None else str(after),
+        )
+    before = len(served) - REQUESTS
+    note = [Text(f"  and {before} before these", "dim")] if before > 0 else []
+    return [table, *note]
+
+
+def _ahead(found: Outlook) -> list[RenderableType]:
+    if found.exhausted:
+        return []
+    forecast = found.forecast
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in ("further requests", "P(still alive)", "expected live groups"):
+        table.add_column(name, justify="right")
+    last = len(forecast.alive) - 1
+    step = math.ceil(last / AHEAD)
+    for count in sorted({*range(step, last + 1, step), last}):
+        table.add_row(str(count), share(forecast.alive[count]), number(forecast.live_groups[count]))
+    return [table, Text(f"  {ASSUMED}\n", "dim")]
+
+
+def share(value: Estimate) -> str:
+    error = "" if value.exact else f" ± {value.stderr:.2%}"
+    return f"{float(value):.1%}{error}"
+
+
+def number(value: Estimate) -> str:
+    return f"{float(value):.2f}" + ("" if value.exact else f" ± {value.stderr:.2g}")
+
+
+def _facts(found: Outlook) -> Table:
+    table = Table(box=None, pad_edge=False, show_header=False)
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column()
+    for name, fact in facts(found):
+        table.add_row(name, fact)
+    return table
+
+
+def facts(found: Outlook) -> list[tuple[str, str]]:
+    """What else there is to know."""
+    left = found.forecast.requests_left
+    ends = "never exhausted: some first group has no records to delete"
+    if math.isfinite(left):
+        ends = f"about {left:.1f} further requests until nothing is live, the last one counted"
+    told = [] if found.exhausted else [("exhaustion", ends), ("fragile", _fragile(found))]
+    policy = found.policy
+    threshold = "" if policy.threshold is None else f" {policy.threshold:g}"
+    state = {True: f"due: {policy.reason}", False: "not due", None: f"unknown: {policy.reason}"}[policy.due]
+    return [*told, ("policy", f"{policy.retrain}{threshold}; {state}")]
+
+
+def _fragile(found: Outlook) -> str:
+    shown = [
+        f"group {one.group} ({one.chance:.0%} a request) takes {counted(one.modules, 'module')} "
+        f"and leaves {counted(one.live_groups, 'group')}"
+        for one in found.fragile[:FRAGILE]
+    ]
+    return "\n".join(shown)

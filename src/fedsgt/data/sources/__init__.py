@@ -1,0 +1,106 @@
+"""Where records come from: the embedded digits, parquet files, or a data set of the hub."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Literal
+
+from fedsgt.data.sources.arrow import table_from_arrow
+from fedsgt.data.sources.digits import PARTS, digits_table
+from fedsgt.data.sources.hub import open_hub, read_split
+from fedsgt.data.sources.parquet import SUFFIX, parts_of, read_parquet
+from fedsgt.data.table import Columns, Table
+from fedsgt.errors import InputError
+
+DIGITS = "digits"
+
+
+def load_table(
+    source: str,
+    columns: Columns,
+    *,
+    split: Literal["train", "test", "public"] = "train",
+    test: str | None = None,
+    labels: int | None = None,
+    limit: int | None = None,
+) -> Table:
+    """The records of one split, in the order of their ids.
+
+    `test` says what the test split is: a parquet file, or a part of the source by its name; by default the
+    part called test, or else validation. `labels` stands above what the source declares. Digits have columns
+    of their own; `public` is the part of them that no client holds.
+    """
+    if limit is not None and limit < 1:
+        raise InputError(f"limit is {limit}; allowed: at least 1 record")
+    wanted: tuple[str, ...] = (split,)
+    if split == "test":
+        if test is not None and _is_path(test):
+            return _from_file(_existing_file(test, "data.test"), columns, labels, limit)
+        wanted = ("test", "validation") if test is None else (test,)
+    if source == DIGITS:
+        return _from_digits(wanted, columns, labels, limit)
+    path = Path(source).expanduser()
+    if path.is_dir():
+        parts = parts_of(path)
+        return _from_file(parts[_part(wanted, parts, source)], columns, labels, limit)
+    if path.exists() or _is_path(source):
+        return _from_single_file(source, wanted, columns, labels, limit)
+    splits = open_hub(source)
+    part = _part(wanted, splits, source)
+    where = f"{source} ({part})"
+    rows = read_split(splits[part], columns.names(), where)
+    return table_from_arrow(rows, columns, where=where, labels=labels, limit=limit)
+
+
+def _from_digits(wanted: tuple[str, ...], columns: Columns, labels: int | None, limit: int | None) -> Table:
+    if columns.client is not None:
+        raise InputError(
+            f"{DIGITS} has no column {columns.client!r}: its records have no owners; "
+            "allowed for data.partition: iid or dirichlet"
+        )
+    return digits_table(_part(wanted, PARTS, DIGITS), labels=labels, limit=limit)
+
+
+def _from_single_file(
+    source: str, wanted: tuple[str, ...], columns: Columns, labels: int | None, limit: int | None
+) -> Table:
+    path = _existing_file(source, "data.source")
+    if wanted != ("train",):
+        raise InputError(
+            f"data.source {source!r} is one file and has no part {_either(wanted)}; "
+            "set data.test to a parquet file"
+        )
+    return _from_file(path, columns, labels, limit)
+
+
+def _from_file(path: Path, columns: Columns, labels: int | None, limit: int | None) -> Table:
+    rows = read_parquet(path, columns.names())
+    return table_from_arrow(rows, columns, where=str(path), labels=labels, limit=limit)
+
+
+def _is_path(text: str) -> bool:
+    """Whether this means a file or folder even if there is none, so that the hub is not asked for it."""
+    return text.startswith((".", "~")) or text.endswith(SUFFIX) or Path(text).is_absolute()
+
+
+def _existing_file(text: str, key: str) -> Path:
+    path = Path(text).expanduser()
+    if not path.exists():
+        raise InputError(f"{key} {text!r} does not exist; allowed: a {SUFFIX} file or a folder of them")
+    if not path.is_file() or path.suffix != SUFFIX:
+        raise InputError(f"{key} {text!r} is not a {SUFFIX} file")
+    return path
+
+
+def _part(wanted: tuple[str, ...], present: Iterable[str], where: str) -> str:
+    """The first wanted part that is there."""
+    names = list(present)
+    for name in wanted:
+        if name in names:
+            return name
+    raise InputError(
+        f"data.source {where!r} has no part {_either(wanted)}; its parts: {', '.join(names) or 'none'}"
+    )
+
+
+def _either(names: tuple[str, ...]) -> str:
+    return " or ".join(names)

@@ -1,0 +1,170 @@
+"""From rows in Arrow's form, which parquet files and hub data sets both come in, to a checked `Table`."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fedsgt.data.table import ROW, Columns, Table, checked_labels, rows_to_use
+from fedsgt.errors import InputError
+from fedsgt.files.optional import require
+
+# Noted beside the schema of a file whose last row was deleted: it is as empty as it should be.
+ERASED = b"fedsgt.erased"
+
+
+def table_from_arrow(
+    rows: Any, columns: Columns, *, where: str, labels: int | None, limit: int | None
+) -> Table:
+    """The rows of a pyarrow table as records in the order of their ids; `where` begins every error."""
+    if not rows.num_rows and ERASED not in (rows.schema.metadata or {}):
+        raise InputError(f"{where}: there are no rows; allowed: at least one record")
+    count, names = _label_count(rows.schema.metadata, columns.label, labels, where)
+    ids = (
+        [f"{row:09d}" for row in range(rows.num_rows)]
+        if columns.id == ROW
+        else _names(rows, columns.id, where)
+    )
+    _check_unique(ids, columns.id, where)
+    owners = None if columns.client is None else _names(rows, columns.client, where)
+    chosen = rows_to_use(ids, limit)
+    # Before content is copied out of Arrow's memory: what is not used costs nothing.
+    rows, order = _filtered(rows, chosen)
+    ids = [ids[row] for row in chosen]
+    values = _python(rows.column(columns.label), columns.label, where)
+    inputs = [_contents(rows, name, order, ids, where) for name in columns.inputs]
+    return Table(
+        ids=tuple(ids),
+        labels=checked_labels([values[row] for row in order], ids, count, where),
+        contents=tuple(zip(*inputs, strict=True)),
+        owners=None if owners is None else tuple(owners[row] for row in chosen),
+        label_count=count,
+        label_names=names,
+    )
+
+
+def check_columns(present: Sequence[str], wanted: Sequence[str], where: str) -> None:
+    """Every wanted column is there, once."""
+    for name in wanted:
+        if present.count(name) != 1:
+            problem = "has no column" if name not in present else "has more than one column"
+            raise InputError(f"{where} {problem} {name!r}; its columns: {', '.join(map(repr, present))}")
+
+
+def _label_count(
+    metadata: Mapping[bytes, bytes] | None, column: str, labels: int | None, where: str
+) -> tuple[int, tuple[str, ...] | None]:
+    """How many labels there are, and their names.
+
+    Never from the labels that occur: deleted records must leave no trace, not even in the shape of a head.
+    """
+    names = _declared_names(metadata or {}, column)
+    count = labels if labels is not None else len(names or ())
+    if count == 0:
+        raise InputError(
+            f"{where}: column {column!r} does not declare how many labels there are; set data.labels"
+        )
+    if count == 1:
+        raise InputError(f"{where}: column {column!r} has 1 label; allowed: at least 2")
+    return count, names if names is not None and len(names) == count else None
+
+
+def _declared_names(metadata: Mapping[bytes, bytes], column: str) -> tuple[str, ...] | None:
+    """Names of a ClassLabel, as the datasets library notes them beside an Arrow schema."""
+    try:
+        feature = json.loads(metadata[b"huggingface"])["info"]["features"][column]
+        names = feature["names"] if feature["_type"] == "ClassLabel" else None
+    except (KeyError, TypeError, ValueError):
+        return None
+    return tuple(map(str, names)) if isinstance(names, list) else None
+
+
+def _names(rows: Any, name: str, where: str) -> list[str]:
+    """A column of ids or owners: texts, or whole numbers taken as texts."""
+    types = require("pyarrow").types
+    kind = _plain_type(rows.column(name).type)
+    if not (types.is_integer(kind) or _is_text(kind)):
+        raise InputError(f"{where}: column {name!r} is of type {kind}; allowed: texts or whole numbers")
+    values = _python(rows.column(name), name, where)
+    for row, value in enumerate(values):
+        if value is None or value == "":
+            problem = "is missing" if value is None else "is empty"
+            raise InputError(
+                f"{where}: column {name!r} {problem} in row {row} (counted from 0); "
+                "allowed: a text or whole number in every row"
+            )
+    return list(map(str, values))
+
+
+def _check_unique(ids: Sequence[str], name: str, where: str) -> None:
+    if len(set(ids)) == len(ids):
+        return
+    first: dict[str, int] = {}
+    for row, record_id in enumerate(ids):
+        if first.setdefault(record_id, row) != row:
+            raise InputError(
+                f"{where}: column {name!r} has the id {record_id!r} in rows {first[record_id]} and {row} "
+                "(counted from 0); allowed: each id once"
+            )
+
+
+def _filtered(rows: Any, chosen: Sequence[int]) -> tuple[Any, Sequence[int]]:
+    """The chosen rows alone, and where each of them is now."""
+    if len(chosen) == rows.num_rows:
+        return rows, chosen
+    in_file_order = sorted(chosen)
+    place = {row: index for index, row in enumerate(in_file_order)}
+    # A filter keeps the chunks that there are; Arrow's `take` may join them, which fails beyond 2 GiB.
+    mask = require("pyarrow").array([row in place for row in range(rows.num_rows)])
+    return rows.filter(mask), [place[row] for row in chosen]
+
+
+def _contents(
+    rows: Any, name: str, order: Sequence[int], ids: Sequence[str], where: str
+) -> list[bytes | str]:
+    """One input column: texts, bytes, or the datasets library's images, of which the bytes are taken."""
+    column = rows.column(name)
+    types = require("pyarrow").types
+    if types.is_struct(column.type) and column.type.get_field_index("bytes") >= 0:
+        column = require("pyarrow.compute").struct_field(column, "bytes")
+    kind = _plain_type(column.type)
+    if not (_is_text(kind) or _is_bytes(kind)):
+        raise InputError(
+            f"{where}: column {name!r} is of type {column.type}; allowed: texts or the bytes of images"
+        )
+    in_file_order = _python(column, name, where)
+    values = [in_file_order[row] for row in order]
+    for record_id, value in zip(ids, values, strict=True):
+        if value is None:
+            raise InputError(
+                f"{where}: record {record_id!r} has nothing in column {name!r}; "
+                "allowed: a text, or the bytes of an image (its path alone is not enough)"
+            )
+    return values
+
+
+def _python(column: Any, name: str, where: str) -> list[Any]:
+    try:
+        values: list[Any] = column.to_pylist()
+    except UnicodeDecodeError as error:
+        raise InputError(f"{where}: column {name!r} holds text that is not UTF-8") from error
+    return values
+
+
+def _plain_type(kind: Any) -> Any:
+    """The type of the values themselves where equal ones are stored once."""
+    return kind.value_type if require("pyarrow").types.is_dictionary(kind) else kind
+
+
+def _is_text(kind: Any) -> bool:
+    types = require("pyarrow").types
+    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
+
+
+def _is_bytes(kind: Any) -> bool:
+    types = require("pyarrow").types
+    return bool(
+        types.is_binary(kind)
+        or types.is_large_binary(kind)
+        or types.is_binary_view(kind)
+        or types.is_fixed_size_binary(kind)
+    )

@@ -1,0 +1,321 @@
+"""Carries a round's orders to the nodes and their answers back, whoever comes, goes or is late."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeAlias
+
+from flwr.app import ArrayRecord, Message, RecordDict
+from flwr.common.constant import ErrorCode
+from flwr.serverapp import Grid
+
+from fedsgt.config.model import Engine as Settings
+from fedsgt.engine.aggregate import turns
+from fedsgt.engine.flower.messages import Job, Order, as_record, encode_order, say, size_of
+from fedsgt.engine.rounds import Round, Server, client_seed
+from fedsgt.engine.task import Task, Tensors
+from fedsgt.engine.traffic import Traffic
+
+MOST_IN_FLIGHT = 256 << 20  # bytes
+MOST_FAILURES = 3  # of a client, in a row, before it is taken at its word
+PATIENCE = 60.0  # seconds for a last word with each node
+LONG = 30 * 86400.0  # seconds that a message may be under way to a client that is waited for
+LOOK_SECONDS = 2.0  # between two looks whether nodes are still those that were asked
+AWAY = (ErrorCode.NODE_UNAVAILABLE, ErrorCode.MESSAGE_UNAVAILABLE, ErrorCode.REPLY_MESSAGE_UNAVAILABLE)
+Trouble: TypeAlias = Callable[[str, str], Any]
+"""Told of a client that cannot or may not take part, and why."""
+
+
+class Place(NamedTuple):
+    """Where a client is reached."""
+
+    node: int
+    since: str = ""
+    """When it connected: whoever connects again has lost what it was asked before."""
+
+
+@dataclass(frozen=True)
+class Fleet:
+    """What has to be known of the clients and of the run; of their data only counts."""
+
+    records: Callable[[str, tuple[int, ...]], int]
+    """How many records a client registered in some of its slices."""
+    hash_of: Callable[[str], str]
+    """Hash of a finished module."""
+    present: Callable[[], frozenset[str]]
+    """Keys of the modules that are there, and not destroyed."""
+    about: Callable[[str], Mapping[str, Any]] = lambda client: {}
+    """What a client's node is told of the run."""
+    ours: bool = True
+    """Whether the nodes are on this machine, and believed whatever they say."""
+
+
+class Open(Round):
+    """A round of one module under way, and why some could not take part."""
+
+    def __init__(self, task: Task, start: Tensors, records: Mapping[str, int]) -> None:
+        super().__init__(task, start, records)
+        self.records = dict(records)
+        self.reasons: list[str] = []
+        self.over = False
+
+
+@dataclass
+class Flight:
+    """A message to a client that is not answered yet."""
+
+    client: str
+    rounds: list[Open]
+    sent: float
+    carried: frozenset[str]
+    """Modules that went along."""
+    size: int
+    """Bytes."""
+    place: Place
+
+
+class Lost(NamedTuple):
+    """Rounds that a client will not answer."""
+
+    client: str
+    rounds: list[Open]
+    why: str
+    final: bool
+    """Whether to ask again would not help."""
+
+
+Arrival: TypeAlias = tuple[Flight, RecordDict]
+
+
+class Carrier:
+    """`nodes` tells where each client that is connected at the moment is reached.
+
+    With the setting `wait`, who is away is asked again once it is back; otherwise it is told as lost. Nodes
+    that are played by a few processes of this machine are asked so many `at_once`: a simulation that has to
+    look through many messages is slow, and the last words of so many reach every process.
+    """
+
+    def __init__(
+        self,
+        grid: Grid,
+        nodes: Callable[[], Mapping[str, Place]],
+        server: Server,
+        fleet: Fleet,
+        settings: Settings,
+        trouble: Trouble,
+        at_once: int | None = None,
+    ) -> None:
+        self.grid, self.nodes, self.server, self.fleet, self.settings = grid, nodes, server, fleet, settings
+        self.trouble, self.traffic, self.at_once = trouble, Traffic(), at_once
+        self.outbox: deque[tuple[str, list[Open]]] = deque()
+        self.flights: dict[str, Flight] = {}
+        self.away: dict[str, list[Open]] = {}
+        self.lost: list[Lost] = []
+        self.broken: list[tuple[Open, Exception]] = []
+        """Rounds whose modules below are not there any more."""
+        self.failures: Counter[str] = Counter()
+        self.sent: dict[str, set[str]] = {}
+        self.looked = time.monotonic()
+        self.present: frozenset[str] = frozenset()
+        self.frozen: dict[str, tuple[Tensors, str]] = {}
+        self.encoded: dict[int, tuple[Tensors, ArrayRecord]] = {}
+
+    @property
+    def busy(self) -> bool:
+        return bool(self.outbox or self.flights or self.away or self.lost or self.broken)
+
+    def under_way(self) -> Iterator[Open]:
+        for rounds in (
+            *(rounds for _, rounds in self.outbox),
+            *(flight.rounds for flight in self.flights.values()),
+            *self.away.values(),
+        ):
+            yield from rounds
+
+    def drop_over(self) -> None:
+        """Nobody is waited for in vain: an answer to rounds that are all over is not needed."""
+        for client in [client for client, rounds in self.away.items() if all(o.over for o in rounds)]:
+            del self.away[client]
+        for name in [name for name, flight in self.flights.items() if all(o.over for o in flight.rounds)]:
+            del self.flights[name]
+
+    def depart(self, rounds: Sequence[Open]) -> None:
+        """One message to each client, with all that waits for it; the order is that of summing up."""
+        self.present = self.fleet.present()
+        self.frozen.clear()
+        self.encoded.clear()
+        self.traffic.rounds += 1
+        records: dict[str, int] = {}
+        for opened in rounds:
+            for client, number in opened.records.items():
+                records[client] = max(number, records.get(client, 0))
+        self.outbox.extend(
+            (client, [opened for opened in rounds if client in opened.waiting]) for client in turns(records)
+        )
+
+    def listen(self) -> list[Arrival]:
+        """What has arrived; who is late is given up, and who came back asked again."""
+        self._send_some()
+        replies = list(self.grid.pull_messages(list(self.flights))) if self.flights else []
+        answered = [(self.flights.pop(reply.metadata.reply_to_message_id, None), reply) for reply in replies]
+        arrivals: list[Arrival] = []
+        for flight, reply in answered:
+            if flight is not None and reply.has_error():
+                self._failed(flight, reply)
+            elif flight is not None:
+                self.failures.pop(flight.client, None)
+                self.traffic.line(flight.client).up += size_of(reply.content)
+                arrivals.append((flight, reply.content))
+        self._drop_late()
+        if self.away or time.monotonic() > self.looked + LOOK_SECONDS:
+            self._look_around()
+        return arrivals
+
+    def send_again(self, flight: Flight, lacks: Sequence[str]) -> None:
+        """The node has lost these modules, by a new start perhaps."""
+        self.sent[flight.client] = self.sent.get(flight.client, set()) - set(lacks)
+        self._send(flight.client, flight.rounds, self.nodes())
+
+    def last_words(self, pause: float) -> Iterator[tuple[str, Message | None]]:
+        """Tell every node that was sent anything that this is the end; its answer, or none."""
+        nodes = self.nodes()
+        asked = [client for client in self.sent if client in nodes][: self.at_once]
+        messages = [
+            Message(say(self.fleet.about(client)), nodes[client].node, "query.end") for client in asked
+        ]
+        names = dict(zip(self.grid.push_messages(messages), asked, strict=True))
+        end = time.monotonic() + PATIENCE
+        while names and time.monotonic() < end:
+            replies = list(self.grid.pull_messages(list(names)))
+            for reply in replies:
+                client = names.pop(reply.metadata.reply_to_message_id, None)
+                if client is not None:
+                    yield client, reply
+            if not replies:
+                time.sleep(pause)
+        away = [client for client in self.sent if client not in nodes]
+        for client in (*names.values(), *away):
+            yield client, None
+
+    def _send_some(self) -> None:
+        """No more at once than memory has room for, be there ever so many clients."""
+        nodes: Mapping[str, Place] | None = None
+        while self.outbox and self._has_room():
+            nodes = self.nodes() if nodes is None else nodes
+            self._send(*self.outbox.popleft(), nodes)
+
+    def _has_room(self) -> bool:
+        if self.at_once is not None and len(self.flights) >= self.at_once:
+            return False
+        return sum(flight.size for flight in self.flights.values()) < MOST_IN_FLIGHT
+
+    def _send(self, client: str, rounds: list[Open], nodes: Mapping[str, Place]) -> None:
+        rounds = [opened for opened in rounds if not opened.over and self._stands(opened)]
+        if not rounds:
+            return
+        place = nodes.get(client)
+        if place is None:
+            self._missing(client, rounds, "is not connected")
+            return
+        order = self._order(client, rounds)
+        content = encode_order(order, self._encoded)
+        ttl = LONG if self.settings.absent == "wait" else self.settings.timeout + PATIENCE
+        (name,) = self.grid.push_messages([Message(content, place.node, "train", ttl=ttl)])
+        if not name:
+            self._missing(client, rounds, "could not be sent its order")
+            return
+        size = size_of(content)
+        self.flights[name] = Flight(client, rounds, time.monotonic(), frozenset(order.modules), size, place)
+        line = self.traffic.line(client)
+        line.messages += 1
+        line.modules += len(rounds)
+        line.down += size
+
+    def _stands(self, opened: Open) -> bool:
+        """Whether the modules below are still there; if not, the build knows whether that is as it should."""
+        try:
+            for key in opened.task.parents:
+                self._frozen(key)
+        except Exception as error:
+            self.broken.append((opened, error))
+            opened.over = True
+        return not opened.over
+
+    def _frozen(self, key: str) -> tuple[Tensors, str]:
+        """A finished module and its hash, read once a round."""
+        if key not in self.frozen:
+            self.frozen[key] = self.server.read_module(key), self.fleet.hash_of(key)
+        return self.frozen[key]
+
+    def _encoded(self, tensors: Tensors) -> ArrayRecord:
+        """Encoded once a round, however many clients they go to; the key is good as long as they are held."""
+        if id(tensors) not in self.encoded:
+            self.encoded[id(tensors)] = tensors, as_record(tensors)
+        return self.encoded[id(tensors)][1]
+
+    def _order(self, client: str, rounds: list[Open]) -> Order:
+        """Frozen modules go along once: later rounds carry only what the node has not got."""
+        needed = {key: self._frozen(key) for opened in rounds for key in opened.task.parents}
+        held = self.sent.setdefault(client, set())
+        held &= self.present
+        modules = {key: tensors for key, (tensors, _) in needed.items() if key not in held}
+        held.update(modules)
+        jobs = tuple(_job(client, opened) for opened in rounds)
+        hashes = {key: mark for key, (_, mark) in needed.items()}
+        return Order(client, jobs, hashes, modules, tuple(sorted(held)), self.fleet.about(client))
+
+    def _failed(self, flight: Flight, reply: Message) -> None:
+        """Who is away may come back; a program that fails again and again would fail once more."""
+        self.sent.pop(flight.client, None)  # whatever was there may be gone
+        why = f"gave no answer ({reason(reply)})"
+        self.failures[flight.client] += reply.error.code not in AWAY
+        if self.failures[flight.client] >= MOST_FAILURES:
+            self.lost.append(Lost(flight.client, flight.rounds, why, final=True))
+        else:
+            self._missing(flight.client, flight.rounds, why)
+
+    def _missing(self, client: str, rounds: list[Open], why: str) -> None:
+        left = [opened for opened in rounds if not opened.over]
+        if self.settings.absent == "wait" and left:
+            self.trouble(client, f"{why}; waiting for it")
+            self.away.setdefault(client, []).extend(left)
+        elif left:
+            self.lost.append(Lost(client, left, why, final=False))
+
+    def _drop_late(self) -> None:
+        if self.settings.absent == "wait":
+            return
+        latest = time.monotonic() - self.settings.timeout
+        for name in [name for name, flight in self.flights.items() if flight.sent < latest]:
+            flight = self.flights.pop(name)
+            self._missing(flight.client, flight.rounds, f"has not answered for {self.settings.timeout:g} s")
+
+    def _look_around(self) -> None:
+        """Ask again who came back; who connected anew since it was asked will not answer any more."""
+        nodes, self.looked = self.nodes(), time.monotonic()
+        for client in [client for client in self.away if client in nodes]:
+            self._send(client, self.away.pop(client), nodes)
+        for name, flight in list(self.flights.items()):
+            if nodes.get(flight.client, flight.place) != flight.place:
+                del self.flights[name]
+                self.sent.pop(flight.client, None)
+                self._missing(flight.client, flight.rounds, "was started again")
+
+
+def _job(client: str, opened: Open) -> Job:
+    task = opened.task
+    slices = task.slices[client]
+    return Job(task.key, task.parents, slices, task.round, client_seed(task, client), opened.start)
+
+
+def reason(reply: Message) -> str:
+    """Why a message has no answer, as Flower or the node says."""
+    return plain(f"code {reply.error.code}: {reply.error.reason or 'no reason'}")
+
+
+def plain(text: str) -> str:
+    """What others say, on one line, and with nothing in it that a terminal would take for a command."""
+    return "".join(letter if letter.isprintable() else "?" for letter in text[:500])

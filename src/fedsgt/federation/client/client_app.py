@@ -1,0 +1,96 @@
+"""The Flower app of a client: at home on its own machine, or one of many in a simulation."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from flwr.app import Context, Message
+
+from fedsgt.engine.flower.client_app import Trainer as AnyTrainer
+from fedsgt.engine.flower.client_app import make_client_app
+from fedsgt.engine.flower.messages import Answer, Order, say, text_of
+from fedsgt.errors import BackboneChanged, InputError, Tellable
+from fedsgt.federation.settings import load_client
+from fedsgt.stack import profile
+
+if TYPE_CHECKING:
+    from fedsgt.federation.client.trainer import Trainer
+
+CHANGED = (
+    "the records of its slices are not those that it registered; "
+    "if they changed on purpose, train into a new run"
+)
+LEAVING = "it is deleting records of its slices, and the server's desk has not answered yet"
+CLIENT = "client"  # key of the node's configuration: the client's settings
+TOLD = {CHANGED, LEAVING}
+UNTOLD = "something is wrong on its machine; what it is stands in its own log (executor.log)"
+
+
+@cache
+def trainer_of(path: str) -> Trainer:
+    """Stays as long as the process does."""
+    os.environ.update(profile.environment())  # before torch is imported
+    from fedsgt.federation.client.trainer import Trainer
+
+    return Trainer(load_client(path))
+
+
+class Resident:
+    """A client's trainer, as the app calls it. What goes wrong is told here in full, to others in general."""
+
+    def __init__(self, trainer: Trainer) -> None:
+        self.trainer = trainer
+
+    def train(self, order: Order) -> Answer:
+        with discreet():
+            answer = self.trainer.train(order)
+        for problem in set(answer.problems.values()) - TOLD:
+            print(f"fedsgt: {problem}", file=sys.stderr, flush=True)
+        told = {key: said if said in TOLD else UNTOLD for key, said in answer.problems.items()}
+        return replace(answer, problems=told)
+
+    def check(self) -> None:
+        with discreet():
+            self.trainer.end()
+
+
+@contextmanager
+def discreet() -> Iterator[None]:
+    """An error's text may name records: it stays in this machine's log, unless it is made to be told."""
+    try:
+        yield
+    except (Tellable, BackboneChanged):
+        raise
+    except InputError as error:
+        print(f"fedsgt: {error}", file=sys.stderr, flush=True)
+        raise Tellable(UNTOLD) from None
+
+
+def find(context: Context) -> AnyTrainer:
+    if CLIENT in context.node_config:
+        return Resident(trainer_of(str(context.node_config[CLIENT])))
+    from fedsgt.engine.flower.simulation import node_of_simulation
+
+    return node_of_simulation()
+
+
+app = make_client_app(find)
+
+
+@app.query("register")
+def register(message: Message, context: Context) -> Message:
+    """What the client shows of its records before a run."""
+    said: dict[str, Any]
+    try:
+        with discreet():
+            trainer = trainer_of(str(context.node_config[CLIENT]))
+            said = trainer.register(text_of(message.content))
+    except InputError as error:
+        said = {"problem": str(error)}
+    return Message(say(said), reply_to=message)

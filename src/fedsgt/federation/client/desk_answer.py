@@ -1,0 +1,101 @@
+"""What a client hears from the desk: a decision, which is for good, or nothing that counts."""
+
+from __future__ import annotations
+
+import json
+import ssl
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from fedsgt.certificates.certificate import Certificate
+from fedsgt.certificates.signing import parts
+from fedsgt.errors import InputError
+from fedsgt.federation.settings import ClientSettings
+from fedsgt.federation.signed_request import Envelope
+
+# The server answers after it has destroyed what the request hit.
+TIMEOUT = httpx.Timeout(300, connect=10)
+MAX_MESSAGE = 500
+
+
+class Unanswered(Exception):
+    """The desk has said neither yes nor no, and may do so another time."""
+
+
+class Granted(BaseModel):
+    """What an accepted request did."""
+
+    model_config = ConfigDict(frozen=True, strict=True)
+
+    position: int
+    time: str
+    records: int
+    groups: list[int]
+    modules_died: int
+    certificate: dict[str, Any] = Field(repr=False)
+
+
+@dataclass(frozen=True)
+class Denied:
+    """The request is refused."""
+
+    reason: str
+    message: str
+
+
+def ask(settings: ClientSettings, envelope: Envelope) -> Granted | Denied:
+    """The desk's decision on a request; on one that it has had before, the first one."""
+    status, told = _post(settings, envelope)
+    given = told if status == 200 else told.get("first")
+    if given is not None:
+        return _granted(settings, envelope, given)
+    reason = told.get("error")
+    if status >= 500 or not isinstance(reason, str):
+        raise Unanswered(f"the desk at {settings.desk} could not answer (HTTP {status})")
+    if reason == "replayed":
+        # Only the very same text hears what was answered: somebody else has used its number.
+        return Denied(reason, "another request was made under its number; ask anew")
+    return Denied(reason, _one_line(told.get("message")))
+
+
+def _post(settings: ClientSettings, envelope: Envelope) -> tuple[int, dict[str, Any]]:
+    try:
+        # This authority alone, and no proxy in between: nobody else reads it or answers.
+        trusted = ssl.create_default_context(cafile=settings.ca)
+    except OSError as error:
+        why = error.strerror or error
+        raise InputError(f"{settings.ca}: not a certificate to know the desk by ({why})") from None
+    try:
+        with httpx.Client(verify=trusted, trust_env=False, timeout=TIMEOUT) as client:
+            response = client.post(f"https://{settings.desk}/v1/requests", json=envelope)
+    except httpx.TransportError as error:
+        why = _one_line(str(error)) or type(error).__name__
+        raise Unanswered(f"the desk at {settings.desk} cannot be reached ({why})") from None
+    try:
+        told = json.loads(response.content)
+    except ValueError:
+        told = None
+    return response.status_code, told if isinstance(told, dict) else {}
+
+
+def _granted(settings: ClientSettings, envelope: Envelope, given: object) -> Granted:
+    """The answer, if its certificate is one of this request; whose signature it is, others must tell."""
+    body = envelope["body"]
+    try:
+        granted = Granted.model_validate(given)
+        certificate = Certificate.model_validate(parts(granted.certificate)[0])
+    except (ValidationError, InputError):
+        raise Unanswered(f"the desk at {settings.desk} answered without a certificate") from None
+    clients = {part.client for part in certificate.request.parts}
+    named = certificate.run, certificate.request.position
+    if named != (body["run"], granted.position) or body["client_hash"] not in clients:
+        raise Unanswered(f"the desk at {settings.desk} answered with the certificate of another request")
+    return granted
+
+
+def _one_line(text: object) -> str:
+    """What others say must not steer the terminal that shows it."""
+    return "".join(letter if letter.isprintable() else " " for letter in str(text))[:MAX_MESSAGE]

@@ -1,0 +1,215 @@
+"""A client's own records on its own machine: how they are sliced, and which of them it has withdrawn.
+
+Ids and salt stay here. What others see is made of them under the salt, which nobody else has.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Collection, Iterable
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from fedsgt.certificates.signing import read_bytes
+from fedsgt.data import Client, Columns, Table, load_table, record_hash
+from fedsgt.data.fingerprints import check_salt
+from fedsgt.data.sources.parquet import read_parquet, rewrite_parquet, training_file
+from fedsgt.data.table import ROW
+from fedsgt.errors import InputError, Tellable
+from fedsgt.federation.settings import ClientSettings
+from fedsgt.files.encoding import frames
+from fedsgt.files.optional import require
+from fedsgt.store import Folder
+from fedsgt.unlearning.destroy import bury_activations
+
+WITHDRAWN, ENROLMENTS = "state/withdrawn.json", "state/enrolments"
+MAX_SALT_BYTES = 4096
+# Withdrawn records are known under the name of no client, so that they stay so whatever it calls itself.
+NOBODY = ""
+
+Hash = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+# A part of file names that comes from the server.
+RunId = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
+
+
+class Kept(BaseModel):
+    """A file of the client's state."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class Enrolment(Kept):
+    """A run that the client has taken part in, and as whom."""
+
+    run: RunId
+    name: str = Field(min_length=1)
+    slices: int = Field(ge=1)
+    labels: int = Field(ge=2)
+
+
+class Withdrawn(Kept):
+    """Salted hashes of the records that must not be learnt from: in no run, or not in this one."""
+
+    format: Literal[1] = 1
+    everywhere: list[Hash] = []
+    runs: dict[RunId, list[Hash]] = {}
+
+    def of(self, run: str | None) -> frozenset[str]:
+        """In one run; without one, in any."""
+        chosen = self.runs.values() if run is None else [self.runs.get(run, [])]
+        return frozenset(self.everywhere).union(*chosen)
+
+    def with_more(self, marks: Iterable[str], run: str | None) -> Withdrawn:
+        if run is None:
+            return self.model_copy(update={"everywhere": sorted({*self.everywhere, *marks})})
+        known = self.runs.get(run, [])
+        return self.model_copy(update={"runs": {**self.runs, run: sorted({*known, *marks})}})
+
+
+Form = TypeVar("Form", bound=Kept)
+
+
+class OwnData:
+    """The records of a client's source without those that it has withdrawn."""
+
+    def __init__(self, settings: ClientSettings) -> None:
+        self.settings = settings
+        self.files = Folder(settings.folder)
+
+    @cached_property
+    def salt(self) -> bytes:
+        salt = read_bytes(self.settings.salt, MAX_SALT_BYTES, private=True)
+        try:
+            check_salt(salt)
+        except InputError as error:
+            raise InputError(f"{self.settings.salt}: {error}") from None
+        return salt
+
+    @cached_property
+    def slicing_seed(self) -> str:
+        """Secret, so that nobody else can tell in which slice an id is."""
+        return hashlib.sha256(frames("fedsgt.slicing.1", self.salt)).hexdigest()
+
+    def client(self, name: str, slices: int, labels: int, run: str | None = None) -> Client:
+        """This client, as it takes part in a run under this name."""
+        return Client(name, self.table(labels, run).records(), slices, self.slicing_seed, self.salt)
+
+    def enrolled(self, enrolment: Enrolment) -> Client:
+        return self.client(enrolment.name, enrolment.slices, enrolment.labels, enrolment.run)
+
+    def table(self, labels: int, run: str | None = None) -> Table:
+        """The records for this run; without one, those that are withdrawn from no run."""
+        data, gone = self.settings.data, self.withdrawn(run)
+        columns = Columns(self._inputs(), data.id_column, data.label_column)
+        table = load_table(data.source, columns, labels=labels)
+        return table.take(row for row, name in enumerate(table.ids) if self.hash_of(name) not in gone)
+
+    def hash_of(self, record: str) -> str:
+        """How a withdrawn record is remembered."""
+        return record_hash(self.salt, NOBODY, record)
+
+    def withdrawn(self, run: str | None = None) -> frozenset[str]:
+        """Hashes of what was withdrawn from this run; without one, from any."""
+        return self._withdrawn().of(run)
+
+    def withdraw(self, hashes: Collection[str], stale: Iterable[str], run: str | None = None) -> None:
+        """These records are left out from now on, and their traces removed; done twice it is done once.
+
+        `stale` are the fingerprints of the slices that they were in. Records that are withdrawn from one run
+        alone stay in the file, for the others.
+        """
+        before = self._withdrawn()
+        after = before.with_more(hashes, run)
+        if after != before:
+            self.files.write(WITHDRAWN, after.model_dump_json(indent=1).encode())
+        for mark in stale:
+            bury_activations(self.cache, mark)
+        self._erase()
+
+    def stale(self, ids: Collection[str], run: str | None = None) -> list[str]:
+        """Fingerprints of slices that change if these ids go, unless another run still learns from them."""
+        found, kept = set[str](), set[str]()
+        for enrolment in self.enrolments():
+            client = self.enrolled(enrolment)
+            marks = client.fingerprints()
+            if run in (None, enrolment.run):
+                here = {record.id for record in client.records}.intersection(ids)
+                found.update(marks[index] for index in client.locate(here))
+            else:
+                kept.update(marks)
+        return sorted(found - kept)
+
+    def enrol(self, enrolment: Enrolment) -> None:
+        """Remember the run, so that a withdrawal reaches it; what is withdrawn already stays out of it."""
+        known = {entry.run: entry for entry in self.enrolments()}
+        if known.get(enrolment.run, enrolment) != enrolment:
+            raise Tellable("the run has other numbers of slices or labels than when it took part first")
+        if enrolment.run in known:
+            return
+        before = self._withdrawn()
+        after = before.with_more(before.of(None) - set(before.everywhere), enrolment.run)
+        if after != before:
+            self.files.write(WITHDRAWN, after.model_dump_json(indent=1).encode())
+        self.files.write(f"{ENROLMENTS}/{enrolment.run}.json", enrolment.model_dump_json().encode())
+
+    def enrolments(self) -> list[Enrolment]:
+        """The runs that may have learnt from these records."""
+        names = self.files.names(f"{ENROLMENTS}/")
+        return [self.read(name, Enrolment) for name in names if name.endswith(".json")]
+
+    def read(self, name: str, form: type[Form]) -> Form:
+        """A file of the client's state; one that is not there is a `KeyError`."""
+        try:
+            return form.model_validate_json(self.files.read(name))
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(map(str, first["loc"]))
+            raise InputError(
+                f"{self.files.path(name)}: damaged ({where}: {first['msg']}); restore it from a backup"
+            ) from None
+
+    @property
+    def cache(self) -> Path:
+        """Outputs of the frozen lower layers, a folder for each slice's fingerprint."""
+        return self.settings.folder / "cache"
+
+    def erasable(self) -> Path | None:
+        """The file that withdrawn records are taken out of, if that is wanted and can be done."""
+        data = self.settings.data
+        path = training_file(data.source)
+        if path is None or data.erase == "tombstone" or data.id_column == ROW:
+            return None
+        return path if os.access(path, os.W_OK) and os.access(path.parent, os.W_OK) else None
+
+    def _erase(self) -> None:
+        """Take out of the file what no run may learn from."""
+        path, column = self.erasable(), self.settings.data.id_column
+        if path is None:
+            return
+        gone = frozenset(self._withdrawn().everywhere)
+        ids = map(str, read_parquet(path, [column]).column(column).to_pylist())
+        found = {name for name in ids if self.hash_of(name) in gone}
+        if found:
+            rewrite_parquet(path, column, found)
+
+    def _withdrawn(self) -> Withdrawn:
+        try:
+            return self.read(WITHDRAWN, Withdrawn)
+        except KeyError:
+            return Withdrawn()
+
+    def _inputs(self) -> tuple[str, ...]:
+        """The input columns: those of the settings, or the usual one of images or texts that is there."""
+        given, path = self.settings.data.input_columns, training_file(self.settings.data.source)
+        if given is not None or path is None:
+            return tuple(given or ["image"])
+        arrow = require("pyarrow")
+        try:
+            names = require("pyarrow.parquet").read_schema(path).names
+        except (OSError, arrow.ArrowException):
+            names = []  # whoever reads the rows says what is wrong
+        return ("sentence",) if "sentence" in names and "image" not in names else ("image",)

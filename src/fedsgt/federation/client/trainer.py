@@ -1,0 +1,188 @@
+"""What a client's machine does for a run: register its slices, train on them, and keep nothing of others.
+
+The server's word is taken for what to train, never for on what: the slices must be as they were registered.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from fedsgt.build.prepare import make_recipe, slice_data
+from fedsgt.config import Config
+from fedsgt.config.model import Engine, Privacy
+from fedsgt.data import Client, Table
+from fedsgt.data.sources.parquet import training_file
+from fedsgt.engine.flower.messages import Answer, Order
+from fedsgt.engine.flower.node import Node
+from fedsgt.engine.pool import Inline, Pool, Processes
+from fedsgt.engine.worker import Setup
+from fedsgt.errors import Tellable
+from fedsgt.federation.client.client_app import CHANGED, LEAVING
+from fedsgt.federation.client.module_cache import MODULES, FolderShelf
+from fedsgt.federation.client.records import WITHDRAWN, Enrolment, OwnData
+from fedsgt.federation.client.withdraw import under_way
+from fedsgt.federation.server.remote import SECTIONS
+from fedsgt.federation.settings import ClientSettings
+from fedsgt.stack.backbone import load_backbone
+from fedsgt.stack.inputs import make_inputs
+from fedsgt.stack.stack import Stack
+
+IDLE_SECONDS = 900.0
+
+
+@dataclass(frozen=True)
+class Session:
+    """The client's part in one run, as long as neither its data nor the run's settings change."""
+
+    signature: str
+    run: Config
+    client: Client
+    table: Table
+    pool: Pool
+    node: Node
+
+
+class Trainer:
+    """One run at a time; what it holds in memory goes when the run ends, or when nothing comes for long."""
+
+    def __init__(self, settings: ClientSettings) -> None:
+        self.settings, self.own = settings, OwnData(settings)
+        self.shelf = FolderShelf(settings.folder / MODULES)
+        self.turn = threading.RLock()
+        self.session: Session | None = None
+        self.idle = threading.Timer(IDLE_SECONDS, self.rest)
+
+    def register(self, about: Mapping[str, Any]) -> dict[str, Any]:
+        """What the server gets to know: fingerprints and counts, and what this machine would train with."""
+        with self.turn, self._awake():
+            session = self._session(about)
+            backbone = load_backbone(session.run.model.backbone, session.run.model.task, about["labels"])
+            inputs = make_inputs(session.run.model, backbone)
+            for name, content in zip(session.table.ids, session.table.contents, strict=True):
+                inputs.item(name, content)
+            recipe = make_recipe(session.run, about["labels"], inputs, Stack(backbone, session.run.peft))
+            return {
+                "fingerprints": session.client.fingerprints(),
+                "records": session.client.slice_sizes(),
+                "backbone": recipe.backbone,
+                "profile": dict(recipe.profile),
+            }
+
+    def train(self, order: Order) -> Answer:
+        """What it can: nothing on slices that are not as they were registered, or that are being deleted."""
+        with self.turn, self._awake():
+            if order.client != order.about["client"]:
+                raise Tellable(f"an order for client {order.client!r} came here")
+            session = self._session(order.about)
+            unfit = self._unfit(session, order)
+            problems = {job.key: unfit[index] for job in order.jobs for index in job.slices if index in unfit}
+            try:
+                jobs = tuple(job for job in order.jobs if job.key not in problems)
+                answer = session.node.train(replace(order, jobs=jobs))
+            except BaseException:
+                self._close()  # a worker may have ended
+                raise
+            return replace(answer, problems={**answer.problems, **problems})
+
+    def _unfit(self, session: Session, order: Order) -> dict[int, str]:
+        """Slices that must not be trained on, and why."""
+        marks, expected = session.client.fingerprints(), order.about["expect"]
+        found = {i: CHANGED for i, mark in enumerate(marks) if mark != expected.get(str(i))}
+        leaving = under_way(self.own, order.about["run"])
+        for index, part in enumerate(session.client.cut()) if leaving else ():
+            if any(self.own.hash_of(record.id) in leaving for record in part):
+                found[index] = LEAVING
+        return found
+
+    def end(self) -> None:
+        """The run is over: the backbone is what it was, and nothing of others' stays."""
+        with self.turn:
+            try:
+                if self.session is not None:
+                    self.session.node.check()
+            finally:
+                self.rest()
+
+    def rest(self) -> None:
+        """Drop all that is held for a run."""
+        with self.turn:
+            self._close()
+            self.shelf.keep(())
+
+    @contextmanager
+    def _awake(self) -> Iterator[None]:
+        """However long it works, it rests only when nothing has come for long after that."""
+        self.idle.cancel()
+        try:
+            yield
+        finally:
+            self.idle = threading.Timer(IDLE_SECONDS, self.rest)
+            self.idle.daemon = True
+            self.idle.start()
+
+    def _close(self) -> None:
+        if self.session is not None:
+            self.session.pool.stop()
+            self.session = None
+
+    def _session(self, about: Mapping[str, Any]) -> Session:
+        """The one that is open, if everything is as it was when it was opened."""
+        signature = json.dumps([{**about, "expect": None}, self._stamps()], sort_keys=True)
+        if self.session is None or self.session.signature != signature:
+            self._close()
+            self.session = self._opened(about, signature)
+        return self.session
+
+    def _opened(self, about: Mapping[str, Any], signature: str) -> Session:
+        name, run_id = self.settings.name, about["run"] or None
+        if about["client"] != name:
+            raise Tellable(f"the server takes this client for {about['client']!r}; its name is {name!r}")
+        if run_id is not None:
+            self.own.enrol(Enrolment(run=run_id, name=name, slices=about["slices"], labels=about["labels"]))
+        self._sweep()
+        table = self.own.table(about["labels"], run_id)
+        whole = Client(name, table.records(), about["slices"], self.own.slicing_seed, self.own.salt)
+        client = whole.retained(about["erased"]["slices"], about["erased"]["records"])
+        run = self._settings(about["settings"])
+        held = {name: slice_data(client, table)}
+        setup = Setup(run, about["labels"], held, None, self.shelf.get, self.own.cache, {name: client.salt})
+        pool: Pool = Processes(setup, run.engine.workers) if run.engine.workers else Inline(setup)
+        return Session(signature, run, client, table, pool, Node(pool, self.shelf))
+
+    def _sweep(self) -> None:
+        """What stands in the place of destroyed activations: nobody is left who might write them."""
+        for place in list(self.own.cache.iterdir()) if self.own.cache.is_dir() else []:
+            if place.is_file():
+                place.unlink()
+
+    def _settings(self, given: Mapping[str, Any]) -> Config:
+        """The run's, as far as they shape a module, with this machine's place of the backbone."""
+        strange = given.keys() - {*SECTIONS}
+        if strange:
+            raise Tellable(f"the server sent settings that no client takes: {', '.join(sorted(strange))}")
+        run, own = Config.model_validate(given), self.settings.model.backbone
+        self._check_privacy(run.privacy)
+        model = run.model if own is None else run.model.model_copy(update={"backbone": own})
+        return run.model_copy(update={"model": model, "engine": Engine(workers=self.settings.workers)})
+
+    def _check_privacy(self, offered: Privacy) -> None:
+        """Whether the run protects the client's records as much as it insists on."""
+        wanted = self.settings.privacy
+        if wanted.epsilon is None:
+            return
+        if offered.epsilon is None or offered.epsilon > wanted.epsilon or offered.delta > wanted.delta:
+            raise Tellable(
+                f"it takes part only with privacy.epsilon of at most {wanted.epsilon:g} and privacy.delta of "
+                f"at most {wanted.delta:g}; the run has {offered.epsilon} and {offered.delta:g}"
+            )
+
+    def _stamps(self) -> list[list[int]]:
+        """Change whenever the client's records do."""
+        paths = (self.settings.folder / WITHDRAWN, training_file(self.settings.data.source))
+        found = [path.stat() for path in paths if path is not None and path.exists()]
+        return [[entry.st_ino, entry.st_mtime_ns, entry.st_size] for entry in found]

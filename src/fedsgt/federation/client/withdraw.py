@@ -1,0 +1,223 @@
+"""A client withdraws its own data: found here, asked for at the desk, then left out here too.
+
+Before anything is sent the requests are on disk, signed. A stop at any moment leaves them there, and sending
+one again is harmless: the desk knows it by its number, and answers what it answered first.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from fedsgt.data import Client
+from fedsgt.errors import InputError
+from fedsgt.federation.client.desk_answer import Denied, Granted, Unanswered, ask
+from fedsgt.federation.client.records import ENROLMENTS, Enrolment, Hash, Kept, OwnData, RunId
+from fedsgt.federation.keys import load_private
+from fedsgt.federation.settings import ClientSettings
+from fedsgt.federation.signed_request import Envelope, petition, petitions
+from fedsgt.files.locks import FileLock
+from fedsgt.unlearning.request import Deletion
+
+PENDING, CERTIFICATES, LOCK = "state/pending", "certificates", "state/lock"
+LATER = "kept: the same command, or the next start of fedsgt client, sends it again"
+
+
+class Pending(Kept):
+    """What a withdrawal still has to do."""
+
+    format: Literal[1] = 1
+    petitions: list[Envelope]
+    """Those that were not answered yet."""
+    records: list[Hash]
+    """What leaves the client's own data, as these know it."""
+    stale: list[Hash]
+    run: RunId | None
+    """The only run that they are withdrawn from; none if from all."""
+
+
+@dataclass(frozen=True)
+class Share:
+    """What a withdrawal means for one run."""
+
+    enrolment: Enrolment
+    client: Client
+    ids: tuple[str, ...]
+
+    def counts(self) -> dict[int, int]:
+        """How many records go of which slice."""
+        return {index: len(there) for index, there in self.client.locate(self.ids).items()}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one request."""
+
+    run: str
+    state: Literal["accepted", "nothing-left", "refused", "kept"]
+    message: str = ""
+    granted: Granted | None = None
+    certificate: Path | None = None
+
+
+def withdraw(settings: ClientSettings, deletion: Deletion, run: str | None = None) -> list[Outcome]:
+    """Withdraw from all runs that the client has taken part in, or from one; what became of each request."""
+    own = OwnData(settings)
+    with _alone(own):
+        shares = locate(own, deletion, run)
+        names = _pending(own)
+        under_way = [own.read(name, Pending) for name in names]
+        told = [outcome for name in names for outcome in _settle(own, name)]
+        new = [share for share in shares if _not_yet(own, share, under_way)]
+        if not new:
+            return told
+        return [*told, *_settle(own, _file(own, deletion, new, under_way, run))]
+
+
+def send_pending(settings: ClientSettings) -> list[Outcome]:
+    """Finish the withdrawals that were cut short."""
+    own = OwnData(settings)
+    with _alone(own):
+        return [outcome for name in _pending(own) for outcome in _settle(own, name)]
+
+
+def locate(own: OwnData, deletion: Deletion, run: str | None = None) -> list[Share]:
+    """What is to go, in each run that has it; an error if anything is named that is not there."""
+    name = own.settings.name
+    enrolments = [entry for entry in own.enrolments() if run in (None, entry.run)]
+    if not enrolments:
+        where = "any run" if run is None else f"run {run}"
+        raise InputError(f"client {name} has not taken part in {where}; there is nothing to withdraw")
+    clients = [own.enrolled(entry) for entry in enrolments]
+    _check_slices(deletion, clients)
+    _check_records(own, deletion, clients, run)
+    chosen = ((entry, held, _ids(held, deletion)) for entry, held in zip(enrolments, clients, strict=True))
+    found = [Share(entry, held, ids) for entry, held, ids in chosen if ids]
+    if not found:
+        raise InputError(f"client {name}: there is no record left to withdraw; nothing was sent")
+    return found
+
+
+def _check_slices(deletion: Deletion, clients: Sequence[Client]) -> None:
+    sizes = {client.slices for client in clients}
+    if deletion.slices is not None and len(sizes) > 1:
+        raise InputError("slices differ from run to run; say which run is meant with --run")
+    for index in deletion.slices or ():
+        if not 0 <= index < min(sizes):
+            raise InputError(f"there is no slice {index}, only 0 to {min(sizes) - 1}; nothing was sent")
+
+
+def _check_records(own: OwnData, deletion: Deletion, clients: Sequence[Client], run: str | None) -> None:
+    known = {record.id for client in clients for record in client.records}
+    missing = next((name for name in deletion.records or () if name not in known), None)
+    if missing is not None:
+        before = own.hash_of(missing) in own.withdrawn(run)
+        problem = f"{missing!r} was withdrawn before" if before else f"no record has the id {missing!r}"
+        raise InputError(f"client {own.settings.name}: {problem}; nothing was sent")
+
+
+def _ids(client: Client, deletion: Deletion) -> tuple[str, ...]:
+    if deletion.records is not None:
+        return tuple(sorted({record.id for record in client.records}.intersection(deletion.records)))
+    chosen = range(client.slices) if deletion.slices is None else sorted(set(deletion.slices))
+    return tuple(record.id for index in chosen for record in client.cut()[index])
+
+
+@contextmanager
+def _alone(own: OwnData) -> Iterator[None]:
+    """One process at a time: two would send the same request twice."""
+    path = own.settings.folder / LOCK
+    path.parent.mkdir(exist_ok=True)
+    with FileLock(path).held():
+        own.files.sweep("state/")
+        yield
+
+
+def under_way(own: OwnData, run: str) -> frozenset[str]:
+    """Hashes of the records whose deletion from this run is asked for, and not done yet."""
+    found = [own.read(name, Pending) for name in _pending(own)]
+    return frozenset().union(*(pending.records for pending in found if pending.run in (None, run)))
+
+
+def _pending(own: OwnData) -> list[str]:
+    return [name for name in own.files.names(f"{PENDING}/") if name.endswith(".json")]
+
+
+def _not_yet(own: OwnData, share: Share, under_way: Sequence[Pending]) -> list[str]:
+    """The ids that no earlier withdrawal has asked this run to delete."""
+    asked = [pending.records for pending in under_way if pending.run in (None, share.enrolment.run)]
+    held = set[str]().union(*asked)
+    return [name for name in share.ids if own.hash_of(name) not in held]
+
+
+def _file(
+    own: OwnData,
+    deletion: Deletion,
+    shares: Sequence[Share],
+    under_way: Sequence[Pending],
+    run: str | None,
+) -> str:
+    """Write the requests of all runs into one file: all of them will be sent, or none."""
+    key = load_private(own.settings.key)
+    envelopes: list[Envelope] = []
+    for share in shares:
+        if deletion.records is None:
+            envelopes.append(petition(key, share.enrolment.run, share.client, deletion.slices))
+        else:
+            new = _not_yet(own, share, under_way)
+            envelopes += petitions(key, share.enrolment.run, share.client, new)
+    ids = {name for share in shares for name in share.ids}
+    records, stale = sorted(map(own.hash_of, ids)), own.stale(ids, run)
+    name = f"{PENDING}/{envelopes[0]['body']['nonce']}.json"
+    _keep(own, name, Pending(petitions=envelopes, records=records, stale=stale, run=run))
+    return name
+
+
+def _keep(own: OwnData, name: str, pending: Pending) -> None:
+    own.files.write(name, pending.model_dump_json(indent=1).encode())
+
+
+def _settle(own: OwnData, name: str) -> Iterator[Outcome]:
+    """Send what was not answered; after any step the machine may stop, and it begins with that one again."""
+    pending = own.read(name, Pending)
+    for envelope in pending.petitions:
+        try:
+            outcome = _answered(own, envelope)
+        except Unanswered as error:
+            yield Outcome(envelope["body"]["run"], "kept", f"{error}; {LATER}")
+            continue
+        if outcome.state != "refused":
+            own.withdraw(pending.records, pending.stale, pending.run)
+        left = [other for other in pending.petitions if other != envelope]
+        pending = pending.model_copy(update={"petitions": left})
+        if left:
+            _keep(own, name, pending)
+        else:
+            own.files.delete(name)
+        yield outcome
+
+
+def _answered(own: OwnData, envelope: Envelope) -> Outcome:
+    """The desk's decision on one request, with its certificate on disk."""
+    run = envelope["body"]["run"]
+    if run not in {entry.run for entry in own.enrolments()}:
+        return Outcome(
+            run, "nothing-left", "it is not among the client's runs any more; nothing was asked of it"
+        )
+    found = ask(own.settings, envelope)
+    if isinstance(found, Denied):
+        if found.reason == "unknown-run":
+            place = own.files.path(f"{ENROLMENTS}/{run}.json")
+            raise Unanswered(f"the server has no such run; if it is gone for good, remove {place}")
+        state: Literal["nothing-left", "refused"] = (
+            "nothing-left" if found.reason == "nothing-left" else "refused"
+        )
+        return Outcome(run, state, f"{found.message} ({found.reason})")
+    name = f"{CERTIFICATES}/{run}-{found.position}.json"
+    text = json.dumps(found.certificate, indent=1, ensure_ascii=False) + "\n"
+    own.files.write(name, text.encode())
+    return Outcome(run, "accepted", granted=found, certificate=own.files.path(name))

@@ -1,0 +1,90 @@
+"""Hand the Flower app to a running SuperLink, and follow what becomes of it."""
+
+from __future__ import annotations
+
+import hashlib
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from flwr.app.user_config import UserConfigValue
+from flwr.cli.build import build_fab_from_disk
+from flwr.common.serde import fab_to_proto, user_config_to_proto
+from flwr.proto.control_pb2 import ListRunsRequest, StartRunRequest, StopRunRequest, StreamLogsRequest
+from flwr.proto.run_pb2 import RunStatus
+from flwr.supercore.fab import Fab
+
+from fedsgt.errors import InputError
+from fedsgt.federation.server.superlink import Unreachable, control
+from fedsgt.federation.settings import ServerSettings
+
+APP = Path(__file__).parents[1] / "app"
+UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class Submitted:
+    """One run of the app at the SuperLink; Flower's id for it is not the FedSGT run's."""
+
+    settings: ServerSettings
+    run_id: int
+
+    def status(self) -> str:
+        """pending, starting, running, finished:completed, finished:failed or finished:stopped.
+
+        A SuperLink that was started again knows none of its earlier runs: unknown.
+        """
+        found = self._status()
+        return UNKNOWN if found is None else ":".join(filter(None, (found.status, found.sub_status)))
+
+    def stop(self) -> None:
+        """End it; one that has ended, or that nobody knows any more, stays as it is."""
+        if self.status() in ("pending", "starting", "running"):
+            with control(self.settings) as client:
+                client.StopRun(StopRunRequest(run_id=self.run_id))
+
+    def log_tail(self, lines: int = 20) -> list[str]:
+        """The last lines of what the app printed; none before it has begun."""
+        if self.status() in (UNKNOWN, "pending", "starting"):
+            return []  # Flower would wait for the first line
+        with control(self.settings) as client:
+            stream = client.StreamLogs(StreamLogsRequest(run_id=self.run_id))
+            try:
+                text = next(stream).log_output
+            except StopIteration:
+                text = ""
+            finally:
+                stream.close()
+        return [line.rstrip() for line in text.splitlines() if line.strip()][-lines:]
+
+    def _status(self) -> RunStatus | None:
+        try:
+            with control(self.settings) as client:
+                runs = client.ListRuns(ListRunsRequest(run_id=self.run_id)).run_dict
+        except Unreachable:
+            raise
+        except InputError:
+            return None
+        return runs[self.run_id].status if self.run_id in runs else None
+
+
+def submit(settings: ServerSettings, run_config: Mapping[str, UserConfigValue], app: Path = APP) -> Submitted:
+    """Start a run of the app with these values over those of its `pyproject.toml`."""
+    code = bundle(app)
+    request = StartRunRequest(
+        fab=fab_to_proto(Fab(hashlib.sha256(code).hexdigest(), code, {})),
+        override_config=user_config_to_proto(dict(run_config)),
+    )
+    with control(settings) as client:
+        answer = client.StartRun(request)
+    if not answer.HasField("run_id"):
+        raise InputError("the SuperLink did not start the run; its log says why")
+    return Submitted(settings, answer.run_id)
+
+
+def bundle(app: Path) -> bytes:
+    """The app's folder as Flower sends it."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # Flower calls a library in an older way
+        return build_fab_from_disk(app)

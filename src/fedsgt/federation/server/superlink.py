@@ -1,0 +1,184 @@
+"""Flower's SuperLink as a child process: TLS, nodes with registered keys only, nothing of clients on disk."""
+
+from __future__ import annotations
+
+import socket
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Self
+
+import httpx
+import tomli_w
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_ssh_public_key
+from flwr.proto.control_pb2 import ListNodesRequest, RegisterNodeRequest
+from flwr.supercore.address import resolve_bind_address
+from flwr.supercore.control import ControlHttpClient
+from flwr.supercore.interceptors import RuntimeVersionHttpInterceptor
+
+from fedsgt.errors import InputError
+from fedsgt.federation.keys import public_text
+from fedsgt.federation.processes import Child, flower_command, flower_environment
+from fedsgt.federation.settings import ServerSettings
+
+CONNECTION = "fedsgt"
+"""What `flwr` commands call it, with the folder `flower` beside `server.toml` as FLWR_HOME."""
+START_SECONDS = 60.0
+
+
+class Unreachable(InputError):
+    """No SuperLink answers where it should."""
+
+
+@dataclass
+class Registered:
+    """What looking through the clients' keys brought."""
+
+    names: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    """One line for each file that is no key, once."""
+
+
+class SuperLink:
+    """Runs from `with` to its end. Its state is in memory: clients' updates never reach the server's disk."""
+
+    def __init__(self, settings: ServerSettings) -> None:
+        self.settings = settings
+        self.owners: dict[str, str] = {}  # registered keys
+        self.problems: dict[Path, str] = {}
+
+    def __enter__(self) -> Self:
+        flower_command("flower-superlink")  # or say what to install
+        check_port(self.settings.host, self.settings.port)
+        home = flower_home(self.settings)
+        command = [sys.executable, "-m", "fedsgt.federation.server.guard", *self._options()]
+        self.child = Child(command, self.settings.folder / "superlink.log", flower_environment(home))
+        try:
+            self._wait_until_ready()
+        except BaseException:
+            self.child.stop()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.child.stop()
+
+    def check(self) -> None:
+        """Still there, or one line on how it ended."""
+        if self.child.ended:
+            raise InputError(f"the SuperLink ended by itself: {self.child.last_words()} ({self.child.log})")
+
+    def register_clients(self) -> Registered:
+        """Let in clients whose keys are new in the folder; one taken out of it works until the next start."""
+        found = Registered()
+        for path in sorted(self.settings.clients.glob("[!.]*.pub")):
+            try:
+                if self._register(path):
+                    found.names.append(path.stem)
+            except Unreachable:
+                raise
+            except InputError as error:
+                if self.problems.get(path) != str(error):
+                    found.problems.append(str(error))
+                self.problems[path] = str(error)
+        return found
+
+    def _register(self, path: Path) -> bool:
+        key = public_text(path)
+        owner = self.owners.get(key)
+        if owner is None:
+            pem = load_ssh_public_key(key.encode()).public_bytes(
+                Encoding.PEM, PublicFormat.SubjectPublicKeyInfo
+            )
+            with control(self.settings) as client:
+                client.RegisterNode(RegisterNodeRequest(public_key=pem, name=path.stem))
+            self.owners[key] = path.stem
+        elif owner != path.stem:
+            raise InputError(f"{path}: the key of client {owner}; each client needs its own")
+        return owner is None
+
+    def _options(self) -> list[str]:
+        settings = self.settings
+        return [
+            *("--host", settings.host, "--port", str(settings.port)),
+            *("--ssl-ca-certfile", str(settings.ca)),
+            *("--ssl-certfile", str(settings.certificate)),
+            *("--ssl-keyfile", str(settings.key)),
+            "--enable-supernode-auth",
+            "--disable-runtime-dependency-installation",
+        ]
+
+    def _wait_until_ready(self) -> None:
+        until = time.monotonic() + START_SECONDS
+        while True:
+            self.check()
+            try:
+                with control(self.settings) as client:
+                    client.ListNodes(ListNodesRequest())
+                return
+            except Unreachable as error:
+                if "CERTIFICATE" in str(error) or time.monotonic() > until:
+                    raise InputError(f"the SuperLink does not get ready: {error}") from None
+            time.sleep(0.2)
+
+
+@contextmanager
+def control(settings: ServerSettings) -> Iterator[ControlHttpClient]:
+    """Flower's own client of the control API: `flwr` does the same, but takes two seconds a call to start.
+
+    It is no public interface of Flower's, whose version is therefore pinned.
+    """
+    address = resolve_bind_address(f"{_bracketed(settings.host)}:{settings.port}")
+    version = RuntimeVersionHttpInterceptor(component_name="flwr CLI")
+    try:
+        with ControlHttpClient.from_server_address(
+            address, insecure=False, root_certificates=settings.ca.read_bytes(), interceptors=[version]
+        ) as client:
+            yield client
+    except httpx.HTTPStatusError as error:
+        raise InputError(f"the SuperLink at {address} refuses: {_reason(error.response)}") from None
+    except httpx.HTTPError as error:
+        raise Unreachable(
+            f"no SuperLink of this server answers at {address} ({error}); "
+            f"start it: fedsgt server {settings.folder}"
+        ) from None
+
+
+def flower_home(settings: ServerSettings) -> Path:
+    """The folder that Flower takes as the user's own, with the connection that `flwr` commands need."""
+    home = settings.folder / "flower"
+    home.mkdir(exist_ok=True)
+    address = f"{_bracketed(settings.host)}:{settings.port}"
+    connection = {"address": resolve_bind_address(address), "root-certificates": str(settings.ca)}
+    text = tomli_w.dumps({"superlink": {"default": CONNECTION, CONNECTION: connection}})
+    (home / "config.toml").write_text(text, encoding="utf-8")
+    return home
+
+
+def check_port(host: str, port: int) -> None:
+    """Before a process is started that would only say so in its log."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            raise InputError(
+                f"{host}:{port}: cannot listen there ({error.strerror}); give another port in server.toml"
+            ) from None
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def _reason(response: httpx.Response) -> str:
+    """What Flower says about itself, in one line."""
+    try:
+        told = response.json()["detail"]
+    except (ValueError, KeyError, TypeError):
+        told = response.text
+    return " ".join(str(told).split()) or f"status {response.status_code}"

@@ -1,0 +1,111 @@
+"""A task carried out by the server's Flower app, seen from the command that asked for it."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from fedsgt.build.display import Display, replay
+from fedsgt.config import Config, to_toml
+from fedsgt.errors import InputError
+from fedsgt.federation.server.submit import Submitted, submit
+from fedsgt.federation.settings import ServerSettings, server_of
+from fedsgt.proof.verify import Progress, Refused, refused_in
+from fedsgt.runs.folder import RunFolder, anchored, open_run
+
+LOOK_SECONDS = 0.2
+ASK_SECONDS = 5.0  # between two questions whether it still runs
+Line: TypeAlias = dict[str, Any]
+
+
+def train_remotely(run: Config, path: Path, display: Display) -> RunFolder:
+    """As `fedsgt.build.train.train`, by the app at the run's server, where the clients are connected."""
+    settings = server_of(run)
+    if path.absolute().parent.resolve() != settings.runs.resolve():
+        raise InputError(
+            f"{path}: the desk, where clients file deletions, finds runs in {settings.runs} only; "
+            f"give -o {settings.runs / path.name}"
+        )
+    with _folder() as place:
+        config = place / "run.toml"
+        config.write_text(to_toml(anchored(run)), encoding="utf-8")
+        given = {"task": "train", "config": str(config), "output": str(path.absolute())}
+        for line in conducted(settings, place, given):
+            replay(line, display)
+    return open_run(path)
+
+
+def rebuild_remotely(run: Config) -> Callable[[Path, int, Callable[[], None], Progress], Refused]:
+    """How `verify` trains modules again: on the machines of the clients, who alone have the records."""
+    settings = server_of(run)
+
+    def rebuild(path: Path, seed: int, check: Callable[[], None], progress: Progress) -> Refused:
+        said: list[Mapping[str, Any]] = []
+        given: dict[str, str | int] = {"task": "rebuild", "output": str(path), "seed": seed}
+        for line in conducted(settings, path, given):
+            check()
+            said.append(line)
+            progress(line.get("share", 0.0))
+        check()
+        return refused_in(said)
+
+    return rebuild
+
+
+def conducted(settings: ServerSettings, place: Path, given: Mapping[str, str | int]) -> Iterator[Line]:
+    """What the app tells, as it does, until it is done; it is stopped if nobody listens any more."""
+    progress = place / f"progress-{secrets.token_hex(4)}.jsonl"
+    progress.touch()
+    told = {"server": str(settings.folder), "progress": str(progress), **given}
+    submitted = submit(settings, told)
+    done = False
+    try:
+        for line in _lines(progress, submitted):
+            if line["event"] == "error":
+                raise InputError(str(line["message"]))
+            if line["event"] == "done":
+                done = True
+                return
+            yield line
+    finally:
+        if not done:
+            submitted.stop()
+
+
+def _lines(progress: Path, submitted: Submitted) -> Iterator[Line]:
+    """Whole lines as they come; an error if the app ends without a last one."""
+    asked = time.monotonic()
+    with progress.open("rb") as file:
+        rest = b""
+        while True:
+            rest += file.read()
+            whole, _, rest = rest.rpartition(b"\n")
+            for line in whole.splitlines():
+                yield json.loads(line)
+            if not whole and time.monotonic() - asked > ASK_SECONDS:
+                _check_running(submitted, progress, file.tell())
+                asked = time.monotonic()
+            time.sleep(0 if whole else LOOK_SECONDS)
+
+
+def _check_running(submitted: Submitted, progress: Path, read: int) -> None:
+    status = submitted.status()
+    if status in ("pending", "starting", "running") or progress.stat().st_size > read:
+        return
+    last = next(iter(reversed(submitted.log_tail())), "it left no word") if status != "unknown" else ""
+    raise InputError(
+        f"the app at the server ended ({status}{': ' + last if last else ''}); "
+        "the same command goes on after the last finished round"
+    )
+
+
+@contextmanager
+def _folder() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="fedsgt-train-") as name:
+        yield Path(name)

@@ -1,0 +1,250 @@
+"""A client's signed request to delete some of its own data from a run; nobody can ask it in its name.
+
+It names slices and salted hashes, never a record. The signature is the node key's over the canonical form
+(RFC 8785) of the body, which says the run, the client and a number that is used once.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import secrets
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Annotated, Any, Literal, Self
+
+import rfc8785
+from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from fedsgt.certificates.certificate import Count, Hash
+from fedsgt.data import Client, client_hash
+from fedsgt.errors import InputError
+from fedsgt.federation.keys import check_signature, sign_bytes
+from fedsgt.files.encoding import frames
+from fedsgt.runs.state import Erased, Live
+from fedsgt.unlearning.request import Part, Scope, records_left
+
+# The node key signs other things too, for Flower; none of them begins so.
+DOMAIN = b"fedsgt.petition.1\n"
+# So many hashes stay well below what the desk reads of one request.
+MOST_RECORDS = 10_000
+
+Envelope = dict[str, Any]
+Number = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
+Reason = Literal[
+    "malformed",
+    "too-large",
+    "unknown-run",
+    "unknown-client",
+    "not-remote",
+    "forged",
+    "replayed",
+    "out-of-range",
+    "too-many",
+    "already-deleted",
+    "nothing-left",
+]
+
+
+class Refused(InputError):
+    """A request that is not carried out, and why."""
+
+    def __init__(self, reason: Reason, message: str) -> None:
+        super().__init__(message)
+        self.reason: Reason = reason
+
+
+class Body(BaseModel):
+    """What is signed."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    format: Literal[1]
+    kind: Literal["deletion"]
+    run: Number
+    client: str = Field(min_length=1, max_length=200)
+    """Its name in that run."""
+    client_hash: Hash
+    """What the ledger is to call it: its name under its salt."""
+    nonce: Number
+    scope: Scope
+    slices: list[Count]
+    """Those that are hit, in order; none for a whole client, which has no other."""
+    records: dict[str, list[Hash]]
+    """By slice, if single records are to go: their salted hashes."""
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        if not self.client.isprintable():
+            raise ValueError("the client's name cannot be printed")
+        hashes = [code for codes in self.records.values() for code in codes]
+        if self.slices != sorted(set(self.slices)) or len(set(hashes)) < len(hashes):
+            raise ValueError("a slice or a record is named twice, or slices are not in order")
+        named = [str(index) for index in self.slices] if self.scope == "records" else []
+        if set(named) != self.records.keys() or not all(self.records.values()):
+            raise ValueError("each slice has its records if single records are to go, and none otherwise")
+        if bool(self.slices) == (self.scope == "client"):
+            raise ValueError("a whole client names no slice, anything else at least one")
+        return self
+
+
+@dataclass(frozen=True)
+class Petition:
+    """A request whose signature holds."""
+
+    body: Body
+    number: int
+    """Of the client, in the run's description."""
+    signature: str
+
+    @cached_property
+    def content(self) -> str:
+        """Tells this very text from any other, also from one that the same client signs again."""
+        return hashlib.sha256(frames(DOMAIN, _canonical(self.body), self.signature)).hexdigest()
+
+    @property
+    def key(self) -> str:
+        """Where the ledger remembers it."""
+        return f"petition/{self.body.client}/{self.body.nonce}"
+
+    def parts(self, live: Live) -> list[Part]:
+        """What it deletes of the run as it is now; what others have deleted before need not go again."""
+        numbers = [self.number] if self.body.scope != "client" else self._all_of_its(live)
+        parts = [part for number in numbers if (part := self._part(live, number)) is not None]
+        if not parts:
+            raise Refused("nothing-left", f"client {self.body.client}: nothing of this is left to delete")
+        return parts
+
+    def _all_of_its(self, live: Live) -> list[int]:
+        """Every enrolment of the same key: a client that came back is the same client."""
+        entries = live.description.clients
+        return [number for number, entry in enumerate(entries) if entry.node == entries[self.number].node]
+
+    def _part(self, live: Live, number: int) -> Part | None:
+        body, left = self.body, records_left(live, number)
+        gone = live.erased().get(number, Erased())
+        named = body.slices if body.scope != "client" else range(len(left))
+        _check_range(body.client, named, left)
+        _check_hashes(body, left, gone)
+        slices = tuple(index for index in named if index not in gone.slices)
+        records = [code for index in slices for code in body.records.get(str(index), ())]
+        counts = tuple(len(body.records[str(i)]) if body.scope == "records" else left[i] for i in slices)
+        if not any(counts):
+            return None
+        return Part(number, body.client_hash, body.scope, slices, counts, tuple(sorted(records)))
+
+
+def petitions(key: EllipticCurvePrivateKey, run: str, client: Client, ids: Sequence[str]) -> list[Envelope]:
+    """Signed requests to delete these records; several if they are many."""
+    found = []
+    for start in range(0, len(ids), MOST_RECORDS):
+        located = client.locate(ids[start : start + MOST_RECORDS])
+        records = {
+            str(index): sorted(client.hash_of(name) for name in there) for index, there in located.items()
+        }
+        found.append(_signed(key, run, client, "records", list(located), records))
+    return found
+
+
+def petition(
+    key: EllipticCurvePrivateKey, run: str, client: Client, slices: Sequence[int] | None
+) -> Envelope:
+    """A signed request to delete these slices, or all that the client has."""
+    if slices is None:
+        return _signed(key, run, client, "client", [], {})
+    return _signed(key, run, client, "slice", sorted(set(slices)), {})
+
+
+def check(envelope: object, live: Live) -> Petition:
+    """The request, if the client that it names has signed it for this run."""
+    body, signature = read(envelope)
+    if body.run != live.description.id:
+        raise Refused("unknown-run", f"the request is for another run, {body.run}")
+    entries = live.description.clients
+    number = next((index for index, entry in enumerate(entries) if entry.name == body.client), None)
+    if number is None:
+        raise Refused("unknown-client", "no client of this run has the name that the request says")
+    node = entries[number].node
+    if node is None:
+        raise Refused("not-remote", f"client {body.client} does not hold its data itself; ask the operator")
+    if not check_signature(node, DOMAIN + _canonical(body), _signature_bytes(signature)):
+        raise Refused("forged", f"the signature is not that of client {body.client} under this text")
+    return Petition(body, number, signature)
+
+
+def read(envelope: object) -> tuple[Body, str]:
+    """What the request says and its signature, of which nothing is checked but the form."""
+    if not isinstance(envelope, dict) or envelope.keys() != {"body", "signature"}:
+        raise Refused("malformed", "not a request; it is a JSON object of `body` and `signature`")
+    signature = envelope["signature"]
+    _signature_bytes(signature)
+    try:
+        body = Body.model_validate(envelope["body"])
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) if _plain(part) else "?" for part in ("body", *first["loc"]))
+        raise Refused("malformed", f"{where}: {first['msg'].removeprefix('Value error, ')}") from None
+    return body, signature
+
+
+def _signed(
+    key: EllipticCurvePrivateKey,
+    run: str,
+    client: Client,
+    scope: Scope,
+    slices: list[int],
+    records: Mapping[str, list[str]],
+) -> Envelope:
+    body = Body(
+        format=1,
+        kind="deletion",
+        run=run,
+        client=client.name,
+        client_hash=client_hash(client.salt, client.name),
+        nonce=secrets.token_hex(16),
+        scope=scope,
+        slices=slices,
+        records=dict(records),
+    )
+    signature = base64.b64encode(sign_bytes(key, DOMAIN + _canonical(body))).decode()
+    return {"body": body.model_dump(mode="json"), "signature": signature}
+
+
+def _canonical(body: Body) -> bytes:
+    return rfc8785.dumps(body.model_dump(mode="json"))
+
+
+def _signature_bytes(text: object) -> bytes:
+    with suppress(binascii.Error, ValueError):
+        found = base64.b64decode(text if isinstance(text, str) else "", validate=True)
+        # Decoders let some padding pass that is none: only one spelling of the same bytes counts.
+        if found and base64.b64encode(found).decode() == text:
+            return found
+    raise Refused("malformed", "signature: not a text in base64")
+
+
+def _plain(part: object) -> bool:
+    return isinstance(part, int) or (isinstance(part, str) and part.isidentifier())
+
+
+def _check_range(client: str, slices: Sequence[int], left: Sequence[int]) -> None:
+    for index in slices:
+        if index >= len(left):
+            raise Refused(
+                "out-of-range", f"client {client} has no slice {index}; it has 0 to {len(left) - 1}"
+            )
+
+
+def _check_hashes(body: Body, left: Sequence[int], gone: Erased) -> None:
+    for index in body.slices if body.scope == "records" else ():
+        codes = body.records[str(index)]
+        if not gone.records.isdisjoint(codes):
+            raise Refused("already-deleted", f"slice {index}: a record that is named was deleted before")
+        if len(codes) > left[index] and index not in gone.slices:
+            raise Refused(
+                "too-many", f"slice {index}: {len(codes)} records are named, but only {left[index]} are left"
+            )

@@ -1,0 +1,1 @@
+"""Durable writes, locks, encodings that read one way only, and optional imports."""

@@ -1,0 +1,1 @@
+"""Measure by membership inference whether deleted records are forgotten."""

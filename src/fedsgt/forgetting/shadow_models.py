@@ -1,0 +1,204 @@
+"""Systems to experiment with, built as any other and kept nowhere.
+
+One is what was served before the deletions. The others are shadow models, which have learnt some of the
+attacked records and not the rest.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsgt.build.build import Build
+from fedsgt.build.prepare import Prepared, make_recipe
+from fedsgt.build.targets import Recipe, Target, make_targets
+from fedsgt.data import Client, Table, group_fingerprint, slice_fingerprint
+from fedsgt.engine.inprocess import InProcess
+from fedsgt.engine.seeds import seed_of
+from fedsgt.engine.task import Result, Task, Update
+from fedsgt.engine.worker import SliceData
+from fedsgt.errors import InputError
+from fedsgt.files.encoding import frames
+from fedsgt.forgetting.membership import Flags, halves
+from fedsgt.forgetting.targets import Attacked
+from fedsgt.plans import Choice, Plan, choose
+from fedsgt.runs.description import Description
+from fedsgt.runs.folder import RunFolder
+from fedsgt.runs.state import Live
+from fedsgt.serving.evaluation import MERGED, mixed
+from fedsgt.stack.backbone import load_backbone
+from fedsgt.stack.inputs import make_inputs
+from fedsgt.stack.stack import Stack
+from fedsgt.store import Folder, Manifest, Modules, StoreError
+
+Progress: TypeAlias = Callable[[float], None]
+Probabilities: TypeAlias = NDArray[np.floating[Any]]
+
+
+@dataclass(frozen=True)
+class Before:
+    """The run's plan with the deleted records, as far as a strategy needs it."""
+
+    prepared: Prepared
+    strategy: str
+    chosen: list[Choice]
+    targets: list[Target]
+
+    @classmethod
+    def of(cls, folder: RunFolder, known: Description, attacked: Attacked, strategy: str) -> Before:
+        prepared = _prepared(folder, known, attacked)
+        chosen = choose("all" if strategy == MERGED else strategy, prepared.plan.sequences)
+        needed = {prefix[:depth] for _, prefix, _ in chosen for depth in range(1, len(prefix) + 1)}
+        wanted = [target for target in prepared.targets if target.groups in needed]
+        return cls(prepared, strategy, chosen, wanted)
+
+    def ask(self, engine: InProcess) -> Probabilities:
+        """The attacked records' class probabilities."""
+        keys = {target.groups: (*target.parents, target.key) for target in self.targets}
+        weighted = [(weight, keys[prefix]) for _, prefix, weight in self.chosen]
+        if self.strategy == MERGED:
+            return engine.predict_merged(tuple(weighted))
+        found = engine.predict([chain for _, chain in weighted])
+        return mixed(zip((weight for weight, _ in weighted), found, strict=True))
+
+
+@dataclass(frozen=True)
+class Shadows:
+    """Models of one group each: all clients' retained records, and half of the attacked ones."""
+
+    rounds: int
+    inside: Flags = field(repr=False)
+    """Which model (row) learns which attacked record: of these, the deleted and as many unseen."""
+    slices: Mapping[str, Sequence[SliceData]] = field(repr=False)
+    """For each client its retained records, then its part of each model's half."""
+    targets: list[Target] = field(repr=False)
+
+    @classmethod
+    def of(cls, before: Before, attacked: Attacked, count: int, rounds: int, seed: int) -> Shadows:
+        inside = halves(2 * attacked.count, count, seed_of("halves", seed))
+        clients = attacked.left.clients
+        slices = {client.name: _shadow_slices(client, attacked, inside) for client in clients}
+        starts = {client.name: client.slices for client in clients}
+        recipe = before.prepared.recipe
+        targets = [_shadow(recipe, slices, starts, number, seed) for number in range(count)]
+        return cls(rounds, inside, slices, targets)
+
+    @property
+    def records(self) -> int:
+        """That all models see in a round."""
+        held = self.slices.values()
+        return sum(
+            len(self.targets) * len(first.ids) + sum(len(part.ids) for part in rest) for first, *rest in held
+        )
+
+    def ask(self, engine: InProcess) -> Probabilities:
+        """By model (first axis): the attacked records' class probabilities."""
+        return engine.predict([(target.key,) for target in self.targets])
+
+
+def experiment(
+    folder: RunFolder, live: Live, before: Before, shadows: Shadows, progress: Progress
+) -> tuple[Probabilities, Probabilities]:
+    """What both say, built in a folder that only its owner can look into and that is gone in the end."""
+    prepared, training = before.prepared, before.prepared.run.training
+    with tempfile.TemporaryDirectory(prefix="fedsgt-forgetting-") as path:
+        modules = Modules(Folder(Path(path)))
+        _reuse(folder, live, before.targets, modules)
+        missing = [target for target in before.targets if modules.state(target.key) != "present"]
+        work = sum(map(prepared.records, missing)) * training.rounds + shadows.records * shadows.rounds
+        watcher = _Watcher(folder, live, work, progress)
+        setup = prepared.setup(modules, Path(path) / "cache")
+        held = {name: [*parts, *shadows.slices[name]] for name, parts in setup.slices.items()}
+        with InProcess(replace(setup, slices=held), prepared.stack, watcher.updated) as engine:
+            for targets, rounds in ((missing, training.rounds), (shadows.targets, shadows.rounds)):
+                Build(prepared.recipe, modules, engine, rounds, training.seed, watcher).run(targets)
+            return before.ask(engine), shadows.ask(engine)
+
+
+def _prepared(folder: RunFolder, known: Description, attacked: Attacked) -> Prepared:
+    """The run as it was, with the attacked records to be predicted."""
+    run, held = folder.config, attacked.whole
+    backbone = load_backbone(run.model.backbone, run.model.task, held.labels)
+    inputs, stack = make_inputs(run.model, backbone), Stack(backbone, run.peft)
+    recipe = make_recipe(run, held.labels, inputs, stack)
+    grouping, plan = known.grouping_made(), _plan(known, held.clients)
+    targets = make_targets(recipe, held.clients, grouping, plan)
+    return Prepared(run, held, attacked.table, grouping, plan, stack, inputs, recipe, tuple(targets))
+
+
+def _plan(known: Description, clients: Sequence[Client]) -> Plan:
+    """The run's plan; a group that had become empty, and so left it, is last in each sequence."""
+    held = {
+        group
+        for client, groups in zip(clients, known.groups_of, strict=True)
+        for size, group in zip(client.slice_sizes(), groups, strict=True)
+        if size
+    }
+    lost = sorted(held.difference(*known.sequences))
+    orders = (tuple(group for group in (*order, *lost) if group in held) for order in known.sequences)
+    return Plan.of(known.plan, known.groups, list(dict.fromkeys(order for order in orders if order)))
+
+
+def _shadow_slices(client: Client, attacked: Attacked, inside: Flags) -> list[SliceData]:
+    """The client's retained records, then what it has of each half; these come after its own slices."""
+    owners = attacked.table.owners
+    assert owners is not None
+    mine = np.array([owner == client.name for owner in owners[: inside.shape[1]]], dtype=np.bool_)
+    halves = [attacked.table.take(np.flatnonzero(flags & mine).tolist()) for flags in inside]
+    parts = (attacked.left.tables[client.name], *halves)
+    return [_part(client, client.slices + index, table) for index, table in enumerate(parts)]
+
+
+def _part(client: Client, index: int, table: Table) -> SliceData:
+    mark = slice_fingerprint(client.salt, client.name, index, table.records())
+    return SliceData(mark, table.ids, table.labels, table.contents)
+
+
+def _shadow(
+    recipe: Recipe,
+    slices: Mapping[str, Sequence[SliceData]],
+    starts: Mapping[str, int],
+    number: int,
+    seed: int,
+) -> Target:
+    """A model whose key, from which all its seeds come, is of what it learns, its number and the seed."""
+    data = group_fingerprint(parts[at].fingerprint for parts in slices.values() for at in (0, 1 + number))
+    mark = hashlib.sha256(frames("fedsgt.shadow.1", seed, number, data)).hexdigest()
+    learnt = {name: (start, start + 1 + number) for name, start in starts.items()}
+    return Target(recipe.key([mark]), (number,), (mark,), (), learnt)
+
+
+def _reuse(folder: RunFolder, live: Live, targets: Sequence[Target], modules: Modules) -> None:
+    """Modules that survived are what they were: the same key, the same bytes."""
+    known = {entry.key for entry in live.modules()} & folder.present()
+    for target in targets:
+        if target.key in known:
+            try:
+                modules.put(folder.modules.manifest(target.key), folder.modules.get(target.key))
+            except StoreError:  # damaged: trained again
+                continue
+
+
+class _Watcher:
+    """Tells the share of the work that is done; a record that is deleted meanwhile must not be used on."""
+
+    def __init__(self, folder: RunFolder, live: Live, work: int, progress: Progress) -> None:
+        self.folder, self.live = folder, live
+        self.work, self.done, self.progress = work, 0, progress
+
+    def updated(self, task: Task, update: Update) -> None:
+        if self.folder.live().last_request != self.live.last_request:
+            raise InputError(f"{self.folder.path}: a deletion came in meanwhile; start again")
+        self.done += update.records
+        self.progress(self.done / self.work)
+
+    def round_done(self, target: Target, result: Result) -> None: ...
+
+    def module_done(self, target: Target, manifest: Manifest) -> None: ...

@@ -1,0 +1,1 @@
+"""Improve a grouping by swapping slices."""

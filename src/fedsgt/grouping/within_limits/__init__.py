@@ -1,0 +1,1 @@
+"""Group slices so that no client is in more groups than it allows."""

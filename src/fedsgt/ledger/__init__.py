@@ -1,0 +1,1 @@
+"""The append-only, hash-chained ledger of a run, in SQLite or PostgreSQL."""

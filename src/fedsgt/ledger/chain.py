@@ -1,0 +1,172 @@
+"""Entries of a ledger and the chain of hashes that joins them; no database here."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import threading
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, NoReturn
+
+from fedsgt.errors import InputError
+from fedsgt.files.encoding import frames
+
+NO_HASH = "0" * 64
+_KIND = re.compile(r"[a-z][a-z0-9_-]{0,31}")
+
+
+class LedgerError(InputError):
+    """The ledger cannot be opened, read or written: missing, read-only, no room, locked, no connection."""
+
+
+class CorruptLedger(LedgerError):
+    """The ledger is not as it was written: the message names the position and what does not fit there."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One line of the ledger."""
+
+    position: int
+    """From 1, without gaps."""
+    kind: str
+    time: str
+    """RFC 3339 in UTC with microseconds; never earlier than that of the entry before."""
+    body: dict[str, Any]
+    previous: str
+    """The hash of the entry before; zeros for the first."""
+    hash: str
+
+
+class Row(NamedTuple):
+    """An entry as it lies in the table; what comes from there may be of any type until it is checked."""
+
+    position: int
+    kind: str
+    time: str
+    body: str
+    previous: str
+    key: str | None
+    hash: str
+
+    def entry(self) -> Entry:
+        """The same for the outside, which has no use for the key's hash."""
+        body = json.loads(self.body)
+        return Entry(self.position, self.kind, self.time, body, self.previous, self.hash)
+
+
+def key_hash(run: str, key: str) -> str:
+    """What is kept of an idempotency key: enough to know it again."""
+    if not isinstance(key, str) or not key:
+        raise InputError(f"idempotency key {key!r} is not allowed; it is a text and not empty")
+    return hashlib.sha256(frames("fedsgt.idempotency.1", run, key)).hexdigest()
+
+
+def make_row(
+    run: str, before: Row | None, kind: str, time: str, body: dict[str, Any], key: str | None
+) -> Row:
+    """The row that comes next; a clock that went backwards stands still."""
+    if not isinstance(kind, str) or not _KIND.fullmatch(kind):
+        raise InputError(
+            f"ledger kind {kind!r} is not allowed; up to 32 lower-case letters, digits, `_` and `-`"
+        )
+    position, previous = (before.position + 1, before.hash) if before else (1, NO_HASH)
+    row = Row(position, kind, max(time, before.time if before else ""), _text(body), previous, key, "")
+    return row._replace(hash=_digest(run, row))
+
+
+def _text(body: dict[str, Any]) -> str:
+    try:
+        text = json.dumps(body, sort_keys=True, separators=(",", ":"), allow_nan=False)
+        if isinstance(json.loads(text), dict):
+            return text
+        problem = f"it is a {type(body).__name__}"
+    except (TypeError, ValueError, RecursionError) as error:
+        problem = str(error)
+    raise InputError(f"body of a ledger entry: {problem}; it is an object of JSON values, NaN not among them")
+
+
+def _digest(run: str, row: Row) -> str:
+    parts = (row.position, row.kind, row.time, row.previous, row.key or "", row.body)
+    return hashlib.sha256(frames("fedsgt.ledger.1", run, *parts)).hexdigest()
+
+
+class Chain:
+    """What has been checked so far: rows must be as they were before, or join on to the last."""
+
+    def __init__(self, run: str, where: str) -> None:
+        self.run, self.where = run, where
+        self.last: Row | None = None
+        # The highest position that was ever read, checked or not, and its hash.
+        self.seen = 0, NO_HASH
+        self._hashes: list[str] = []
+        self._positions: dict[str, int] = {}
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._hashes)
+
+    def position_of(self, key: str) -> int | None:
+        """Where the key with this hash was used."""
+        return self._positions.get(key)
+
+    def check_head(self, position: int, code: str, seen: tuple[int, str]) -> None:
+        """An error if this cannot be the last entry; `seen` is what was seen before the question."""
+        if not isinstance(position, int):
+            self._fail(seen[0] + 1, f"has no number but {position!r} as its position")
+        self._check_length(position, seen[0])
+        with self._lock:
+            self._see(position, code, seen)
+
+    def check(self, rows: Iterable[Sequence[Any]], start: int, end: int) -> list[Row]:
+        """These rows, which are said to be all from position `start` on and must reach at least to `end`."""
+        found = [Row(*values) for values in rows]
+        with self._lock:
+            for expected, row in enumerate(found, start):
+                if row.position != expected:
+                    self._fail(expected, f"is missing; {row.position} follows")
+                self._accept(row)
+        self._check_length(start + len(found) - 1, end)
+        return found
+
+    def _check_length(self, length: int, before: int) -> None:
+        if length < before:
+            self._fail(length + 1, f"is missing; there were {before} before")
+
+    def _see(self, position: int, code: str, seen: tuple[int, str]) -> None:
+        if position == seen[0] and code != seen[1]:
+            self._fail(position, "is not as it was before")
+        if position > self.seen[0]:
+            self.seen = position, code
+
+    def _accept(self, row: Row) -> None:
+        if row.hash != self._recomputed(row):
+            self._fail(row.position, "does not match its hash: something in it was changed")
+        if row.position > len(self._hashes):
+            self._join(row)
+        elif row.hash != self._hashes[row.position - 1]:
+            self._fail(row.position, "is not as it was before")
+
+    def _join(self, row: Row) -> None:
+        if row.previous != (self.last.hash if self.last else NO_HASH):
+            self._fail(row.position, "does not follow the entry before: it names another hash")
+        if self.last and row.time < self.last.time:
+            self._fail(row.position, f"has time {row.time}, earlier than {self.last.time} before it")
+        self._see(row.position, row.hash, self.seen)
+        self._hashes.append(row.hash)
+        if row.key:
+            self._positions[row.key] = row.position
+        self.last = row
+
+    def _recomputed(self, row: Row) -> str | None:
+        try:
+            return _digest(self.run, row)
+        except InputError:  # a value of a type that no entry has
+            return None
+
+    def _fail(self, position: int, problem: str) -> NoReturn:
+        raise CorruptLedger(
+            f"ledger {self.where}, run {self.run}: entry {position} {problem}; restore it from a backup"
+        )

@@ -1,0 +1,191 @@
+"""The two databases that can hold a ledger, opened so that a commit is on disk and writers take turns."""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+from sqlalchemy import Connection, Engine, QueuePool, create_engine, event, func, make_url, select
+from sqlalchemy.engine import URL
+from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+
+from fedsgt.errors import InputError
+from fedsgt.files.durable import sync_folder
+from fedsgt.files.encoding import frames
+from fedsgt.ledger.chain import LedgerError
+
+# What people can do about the errors that they may well see, by a word of the message.
+_ADVICE = {
+    "readonly": "the file, or the folder where SQLite writes beside it, is read-only for this user",
+    "read-only": "this user may only read there",
+    "locked": "another writer has been at work all the time; try again",
+    "lock timeout": "another writer has been at work all the time; try again",
+    "no space": "make room on its disk and try again",
+    "full": "make room on its disk and try again",
+    "disk i/o": "make room on its disk, or look after the disk, and try again",
+    "not a database": "restore the ledger from a backup",
+    "malformed": "restore the ledger from a backup",
+    "unable to open": "its folder must be there, and this user may need to write in it",
+}
+
+
+@contextmanager
+def reported(action: str, where: str) -> Iterator[None]:
+    """Turns a database's error into one line that names the ledger."""
+    try:
+        yield
+    except (SQLAlchemyError, sqlite3.Error, OSError) as error:
+        cause = " ".join(str(getattr(error, "orig", None) or error).split())
+        fitting = (advice for word, advice in _ADVICE.items() if word in cause.lower())
+        advice = next(fitting, "the database must be there and let this user in")
+        raise LedgerError(f"cannot {action} ledger {where}: {cause}; {advice}") from error
+
+
+@dataclass(frozen=True)
+class Database:
+    """An engine for short reads outside transactions, and for one writer at a time."""
+
+    engine: Engine
+    where: str
+    file: Path | None
+    identity: tuple[int, int] | None
+    wait: float
+    # Threads that wait for their turn to write hold no connection that readers may need.
+    turn: threading.Lock = field(default_factory=threading.Lock)
+
+    @contextmanager
+    def connected(self, action: str = "read") -> Iterator[Connection]:
+        """A connection; only what comes from the database is reported as its error."""
+        with reported(action, self.where):
+            if self.file and _identity(self.file) != self.identity:
+                raise LedgerError(f"ledger {self.where} was removed or replaced while in use; open it again")
+            connection = self.engine.connect()
+        with closing(connection):
+            yield connection
+
+    @contextmanager
+    def locked(self, name: str) -> Iterator[Connection]:
+        """A transaction that no other of this name runs beside; it ends without effect unless committed."""
+        with self._turn_taken(), self.connected("write") as connection:
+            with reported("write", self.where):
+                if self.file:
+                    connection.exec_driver_sql("BEGIN IMMEDIATE")
+                else:
+                    # Each statement must see what was committed before it, whatever the server's default.
+                    connection.execution_options(isolation_level="READ COMMITTED")
+                    connection.execute(select(func.pg_advisory_xact_lock(_lock_number(name))))
+            yield connection
+
+    @contextmanager
+    def _turn_taken(self) -> Iterator[None]:
+        if not self.turn.acquire(timeout=self.wait):
+            raise LedgerError(f"cannot write ledger {self.where}: it is locked; {_ADVICE['locked']}")
+        try:
+            yield
+        finally:
+            self.turn.release()
+
+
+def open_database(address: str, wait: float, mode: Literal["create", "open"]) -> Database:
+    """The database at this URL; a SQLite file is made only by `create`."""
+    try:
+        url = make_url(address)
+    except (ArgumentError, ValueError):
+        raise InputError(_not_allowed(str(address).partition(":")[0])) from None
+    if url.drivername == "sqlite" and url.database and url.database != ":memory:" and not url.query:
+        return _sqlite(Path(url.database).absolute(), wait, mode)
+    if url.drivername in ("postgresql", "postgresql+psycopg"):
+        return _postgres(url.set(drivername="postgresql"), wait)
+    raise InputError(_not_allowed(url.drivername))
+
+
+def _not_allowed(scheme: str) -> str:
+    return f"ledger URL with {scheme!r} is not allowed; sqlite:///FILE or postgresql://USER:PASSWORD@HOST/DATABASE"
+
+
+def _sqlite(file: Path, wait: float, mode: Literal["create", "open"]) -> Database:
+    with reported(mode, str(file)):
+        if mode == "create":
+            _make_file(file, wait)
+        elif not file.is_file():
+            raise LedgerError(
+                f"ledger {file} is missing; a lost ledger is restored from a backup, not made anew"
+            )
+        identity = _identity(file)
+    # `mode=rw` never makes a file, and the module's own handling of transactions is off.
+    connect = partial(
+        sqlite3.connect,
+        f"{file.as_uri()}?mode=rw",
+        uri=True,
+        timeout=wait,
+        isolation_level=None,
+        check_same_thread=False,
+    )
+    engine = create_engine("sqlite://", creator=connect, poolclass=QueuePool)
+    event.listen(engine, "connect", _on_connect("PRAGMA synchronous = FULL", "PRAGMA fullfsync = ON"))
+    return Database(engine, str(file), file, identity, wait)
+
+
+def _postgres(url: URL, wait: float) -> Database:
+    # A standby may lag behind, so it cannot tell what is deleted by now.
+    query = {"connect_timeout": "10", **url.query, "target_session_attrs": "primary"}
+    full = url.set(drivername="postgresql+psycopg", query=query)
+    try:
+        engine = create_engine(full, isolation_level="AUTOCOMMIT", pool_pre_ping=True)
+    except ImportError as error:
+        raise InputError(
+            "a ledger in PostgreSQL needs psycopg, which is not installed: pip install 'fedsgt[postgres]'"
+        ) from error
+    limit = f"SET lock_timeout = {max(1, round(wait * 1000))}"  # 0 would be for ever
+    event.listen(engine, "connect", _on_connect("SET synchronous_commit = on", limit))
+    return Database(engine, url.render_as_string(hide_password=True), None, None, wait)
+
+
+def _on_connect(*statements: str) -> Callable[[Any, Any], None]:
+    def run(connection: Any, record: Any) -> None:
+        for statement in statements:
+            connection.execute(statement)
+
+    return run
+
+
+def _make_file(file: Path, wait: float) -> None:
+    """A database in WAL mode whose name survives a power cut."""
+    with closing(sqlite3.connect(f"{file.as_uri()}?mode=rwc", uri=True, timeout=wait)) as connection:
+        deadline = time.monotonic() + wait
+        while not _set_wal(connection):
+            # SQLite does not wait by itself here when another process is doing the same.
+            if time.monotonic() > deadline:
+                raise LedgerError(f"cannot create ledger {file}: it is locked; {_ADVICE['locked']}")
+            time.sleep(0.01)
+    sync_folder(file.parent)
+
+
+def _set_wal(connection: sqlite3.Connection) -> bool:
+    try:
+        return bool(connection.execute("PRAGMA journal_mode = WAL").fetchone() == ("wal",))
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY:
+            return False
+        raise
+
+
+def _identity(file: Path) -> tuple[int, int] | None:
+    try:
+        status = file.stat()
+    except FileNotFoundError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def _lock_number(name: str) -> int:
+    code = hashlib.sha256(frames("fedsgt.ledger.lock.1", name)).digest()
+    return int.from_bytes(code[:8], "big", signed=True)

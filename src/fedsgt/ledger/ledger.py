@@ -1,0 +1,250 @@
+"""The ledger: an append-only, hash-chained list of entries of one run, in SQLite or PostgreSQL.
+
+What `append` wrote is on disk once `writing` has ended. Callers import this module, not the package, which
+loads without the database library.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal, Self
+from urllib.parse import quote
+
+from sqlalchemy import Connection, bindparam, insert, select
+
+from fedsgt.errors import InputError
+from fedsgt.ledger.chain import (
+    NO_HASH,
+    Chain,
+    CorruptLedger,
+    Entry,
+    LedgerError,
+    Row,
+    key_hash,
+    make_row,
+)
+from fedsgt.ledger.database import Database, open_database, reported
+from fedsgt.ledger.tables import ENTRIES, has_table, make_table
+
+__all__ = ["CorruptLedger", "Entry", "Ledger", "LedgerError", "Writer", "file_url"]
+
+Clock = Callable[[], datetime]
+# Seconds that a writer waits for another to finish.
+WAIT = 30.0
+_LAST_POSITION = 2**63 - 1
+_OF_RUN = ENTRIES.c.run == bindparam("run")
+_HEAD = select(ENTRIES.c.position, ENTRIES.c.hash).where(_OF_RUN).order_by(ENTRIES.c.position.desc()).limit(1)
+_ROWS = (
+    select(*(ENTRIES.c[name] for name in Row._fields))
+    .where(_OF_RUN, ENTRIES.c.position.between(bindparam("start"), bindparam("end")))
+    .order_by(ENTRIES.c.position)
+)
+
+
+def utc_now() -> datetime:
+    """The clock that entries are dated by."""
+    return datetime.now(UTC)
+
+
+def file_url(path: Path) -> str:
+    """The URL of a ledger in this file, whatever characters its name has."""
+    return f"sqlite:///{quote(str(path.absolute()))}"
+
+
+class Ledger:
+    """The entries of one run. Threads may share it."""
+
+    def __init__(self, database: Database, run: str, clock: Clock) -> None:
+        """For `create` and `open`."""
+        self.run, self.clock = run, clock
+        self._database = database
+        self._chain = Chain(run, database.where)
+        # A run's folder keeps its ledger open for as long as it is used, and nobody closes a folder.
+        weakref.finalize(self, database.engine.dispose)
+
+    @classmethod
+    def create(
+        cls, url: str, run: str, body: dict[str, Any], *, clock: Clock = utc_now, wait: float = WAIT
+    ) -> Ledger:
+        """A new ledger with a first entry of kind `opened`; an error if this run has entries already."""
+        with _opened(cls, url, run, clock, wait, "create") as ledger:
+            ledger._make_table()
+            with ledger.writing() as writer:
+                if writer.head:
+                    raise LedgerError(
+                        f"ledger {ledger._database.where} has entries of run {run} already; open it instead"
+                    )
+                writer.append("opened", body)
+        return ledger
+
+    @classmethod
+    def open(cls, url: str, run: str, *, clock: Clock = utc_now, wait: float = WAIT) -> Ledger:
+        """The ledger of a run that has one; a lost ledger never looks like an empty one."""
+        with _opened(cls, url, run, clock, wait, "open") as ledger:
+            if not ledger._has_table() or not ledger.head():
+                raise LedgerError(
+                    f"ledger {ledger._database.where} has no entries of run {run}; a lost ledger is restored"
+                    " from a backup, not made anew"
+                )
+        return ledger
+
+    def head(self) -> int:
+        """The position of the last entry that any process has committed."""
+        seen = self._chain.seen
+        with self._database.connected() as connection, reported("read", self._database.where):
+            found = connection.execute(_HEAD, {"run": self.run}).one_or_none()
+        position, code = found or (0, NO_HASH)
+        self._chain.check_head(position, code, seen)
+        return int(position)
+
+    def entries(self, after: int = 0) -> list[Entry]:
+        """The entries after this position, in order, checked together with all that were not yet."""
+        with self._database.connected() as connection:
+            return self._entries(connection, after)
+
+    def find(self, key: str) -> Entry | None:
+        """The entry that was appended with this idempotency key."""
+        with self._database.connected() as connection:
+            return self._find(connection, key)
+
+    @contextmanager
+    def writing(self) -> Iterator[Writer]:
+        """The only writer among all processes and threads; what it appended counts once this ends well."""
+        with self._database.locked(self.run) as connection:
+            writer = Writer(self, connection)
+            yield writer
+            writer._commit()
+
+    def close(self) -> None:
+        """Closes the connections."""
+        self._database.engine.dispose()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def _has_table(self) -> bool:
+        with self._database.connected() as connection, reported("read", self._database.where):
+            return has_table(connection)
+
+    def _make_table(self) -> None:
+        # Others may try at the same time, for other runs too: under a name that no run has.
+        with self._database.locked("") as connection, reported("create", self._database.where):
+            make_table(connection)
+            connection.commit()
+
+    def _entries(self, connection: Connection, after: int) -> list[Entry]:
+        # The last known row is read again: it must still be there, and the next must join on to it.
+        start = max(1, min(after + 1, len(self._chain)))
+        return [row.entry() for row in self._rows(connection, start) if row.position > after]
+
+    def _find(self, connection: Connection, key: str) -> Entry | None:
+        code = key_hash(self.run, key)
+        self._catch_up(connection)
+        position = self._chain.position_of(code)
+        return None if position is None else self._rows(connection, position, position)[0].entry()
+
+    def _catch_up(self, connection: Connection) -> None:
+        self._rows(connection, max(1, len(self._chain)))
+
+    def _rows(self, connection: Connection, start: int, end: int | None = None) -> list[Row]:
+        at_least = end or self._chain.seen[0]
+        values = {"run": self.run, "start": start, "end": end or _LAST_POSITION}
+        with reported("read", self._database.where):
+            rows = connection.execute(_ROWS, values).all()
+        return self._chain.check(rows, start, at_least)
+
+
+class Writer:
+    """Appends in one transaction, which no other writer of this run works beside."""
+
+    def __init__(self, ledger: Ledger, connection: Connection) -> None:
+        """For `Ledger.writing`."""
+        self._ledger, self._connection = ledger, connection
+        self._failure: LedgerError | None = None
+        self._new: list[Row] = []
+        ledger._catch_up(connection)
+        # Nobody else appends from here on, so this stays the last committed one.
+        self._base = ledger._chain.last
+
+    @property
+    def head(self) -> int:
+        """The position of the last entry, this writer's own among them."""
+        last = self._last()
+        return last.position if last else 0
+
+    def entries(self, after: int = 0) -> list[Entry]:
+        """As the ledger's, with this writer's own at the end."""
+        committed = self._committed(max(after, 0) + 1, self._base.position) if self._base else []
+        return [row.entry() for row in (*committed, *self._new) if row.position > after]
+
+    def find(self, key: str) -> Entry | None:
+        """As the ledger's, with this writer's own."""
+        code = key_hash(self._ledger.run, key)
+        own = next((row for row in self._new if row.key == code), None)
+        if own:
+            return own.entry()
+        position = self._ledger._chain.position_of(code)
+        return self._committed(position, position)[0].entry() if position else None
+
+    def append(self, kind: str, body: dict[str, Any], key: str | None = None) -> Entry:
+        """The new last entry; a key that this run has used before is an error."""
+        if key is not None and (used := self.find(key)):
+            raise InputError(f"idempotency key of a new {kind} is that of entry {used.position}; use another")
+        ledger, code = self._ledger, None if key is None else key_hash(self._ledger.run, key)
+        row = make_row(ledger.run, self._last(), kind, _stamp(ledger.clock()), body, code)
+        with self._guarded("write"):
+            self._connection.execute(insert(ENTRIES), {"run": ledger.run, **row._asdict()})
+        self._new.append(row)
+        return row.entry()
+
+    def _last(self) -> Row | None:
+        return self._new[-1] if self._new else self._base
+
+    def _committed(self, start: int, end: int) -> list[Row]:
+        # Not beyond the base: rows that may still be rolled back are not for the ledger to know.
+        with self._guarded("read"):
+            return self._ledger._rows(self._connection, start, end) if start <= end else []
+
+    @contextmanager
+    def _guarded(self, action: str) -> Iterator[None]:
+        # A transaction that had an error may be gone, and its commit would then do nothing and say nothing.
+        if self._failure:
+            raise self._failure
+        try:
+            with reported(action, self._ledger._database.where):
+                yield
+        except LedgerError as error:
+            self._failure = error
+            raise
+
+    def _commit(self) -> None:
+        with self._guarded("write"):
+            self._connection.commit()
+        # Others may have gone on by now, so these are not the last for sure.
+        self._ledger._chain.check(self._new, self.head - len(self._new) + 1, end=self.head)
+
+
+def _stamp(time: datetime) -> str:
+    return time.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+@contextmanager
+def _opened(
+    kind: type[Ledger], url: str, run: str, clock: Clock, wait: float, mode: Literal["create", "open"]
+) -> Iterator[Ledger]:
+    """A ledger whose connections are closed if it cannot be handed out."""
+    if not isinstance(run, str) or not run or "\0" in run:
+        raise InputError(f"run id {run!r} is not allowed; it is a text, not empty and without zero bytes")
+    ledger = kind(open_database(url, wait, mode), run, clock)
+    try:
+        yield ledger
+    except BaseException:
+        ledger.close()
+        raise

@@ -1,0 +1,1 @@
+"""Choose a setting: streams of requests, the planner and the recommender."""

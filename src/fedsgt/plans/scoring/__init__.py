@@ -1,0 +1,1 @@
+"""Score a plan: live data, survival and cost, exactly or by sampling."""

@@ -1,0 +1,157 @@
+"""Exact scores of a plan under a stream of independent requests.
+
+Let f(A) be the groups behind the longest prefix within A, the groups not hit. Written as f(A) = sum of c(B)
+over B within A, its expectation needs only P(nothing in B was hit), which is a power for independent
+requests: E[f] = sum of c(B) P(B unhit). The same coefficients serve every prior and every kind of stream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from math import comb
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsgt.plans.scoring.estimate import Estimate
+from fedsgt.plans.scoring.montecarlo import Curves, independent_hits, simulate
+from fedsgt.plans.scoring.subsets import LARGEST_EXACT, mobius, sizes, spread_maximum, subset_sums
+
+if TYPE_CHECKING:
+    from fedsgt.plans.plan import Plan
+
+Curve = Callable[[list[int]], list[Estimate]]
+Prior = NDArray[np.float64] | None
+
+
+def live_table(plan: Plan) -> NDArray[np.int8]:
+    """For each set of unhit groups, how many groups stand behind the longest prefix within it."""
+    table = np.zeros(1 << plan.groups, dtype=np.int8)
+    for mask, size in plan.sets.items():
+        table[mask] = size
+    spread_maximum(table)
+    return table
+
+
+@dataclass(frozen=True)
+class Expansion:
+    """The coefficients c(B) of a plan's live groups and of its being alive, where they are not zero."""
+
+    masks: NDArray[np.int64]
+    live: NDArray[np.int64]
+    alive: NDArray[np.int64]
+
+
+@lru_cache(maxsize=8)  # of up to 25 MB each
+def expansion(plan: Plan) -> Expansion:
+    """Expand a plan of at most 20 groups over the subsets; costs O(L 2^L) once."""
+    live = live_table(plan).astype(np.int64)
+    alive = (live > 0).astype(np.int64)
+    mobius(live)
+    mobius(alive)
+    masks = np.flatnonzero((live != 0) | (alive != 0))
+    return Expansion(masks, live[masks], alive[masks])
+
+
+@lru_cache(maxsize=128)
+def _live_by_size(plan: Plan) -> tuple[int, ...]:
+    """The sum of c(B) over the subsets of each size: all that a uniform prior needs."""
+    terms = expansion(plan)
+    totals = np.zeros(plan.groups + 1, dtype=np.int64)
+    np.add.at(totals, sizes(plan.groups)[terms.masks], terms.live)
+    return tuple(int(total) for total in totals)
+
+
+def expected_live(plan: Plan, requests: list[int], prior: Prior) -> list[Estimate]:
+    """E[f] after each number of requests."""
+    if plan.groups > LARGEST_EXACT:
+        return _simulated(plan, requests, prior).live
+    if prior is None:
+        return [Estimate(float(uniform_live(plan, count))) for count in requests]
+    terms = expansion(plan)
+    unhit = 1 - subset_sums(prior)[terms.masks]
+    return [Estimate(value) for value in _power_sums(terms.live, unhit, requests)]
+
+
+def uniform_live(plan: Plan, requests: int) -> Fraction:
+    """E[f] under uniform requests, as an exact rational."""
+    groups, totals = plan.groups, _live_by_size(plan)
+    scaled = sum(total * (groups - size) ** requests for size, total in enumerate(totals))
+    return Fraction(scaled, groups**requests)
+
+
+def survival(plan: Plan, requests: list[int], prior: Prior) -> list[Estimate]:
+    """P(some root unhit) by inclusion and exclusion over the roots."""
+    if prior is None:
+        return [Estimate(float(_uniform_survival(plan.groups, len(plan.roots), count))) for count in requests]
+    if len(plan.roots) > LARGEST_EXACT:
+        return _simulated(plan, requests, prior).alive
+    hit, signs = _roots_expanded(plan, prior)
+    chances = _power_sums(signs, 1 - hit, requests)
+    return [Estimate(min(max(chance, 0.0), 1.0)) for chance in chances]  # rounding may step out
+
+
+def _simulated(plan: Plan, requests: list[int], prior: Prior) -> Curves:
+    draw = independent_hits(plan.groups, max(requests, default=0), prior)
+    return simulate(plan, requests, draw)
+
+
+def deletion_rate(plan: Plan, prior: Prior) -> float:
+    """The expected request at which the last root is hit."""
+    heads = len(plan.roots)
+    if prior is None:
+        return float(sum(Fraction(plan.groups, head) for head in range(1, heads + 1)))
+    chances = prior[list(plan.roots)]
+    if (chances == 0).any():
+        return float("inf")
+    if heads > LARGEST_EXACT:
+        return _last_arrival(chances)
+    hit, signs = _roots_expanded(plan, prior)
+    return float((signs / hit).sum())
+
+
+def _uniform_survival(groups: int, heads: int, requests: int) -> Fraction:
+    terms = ((-1) ** (j + 1) * comb(heads, j) * (groups - j) ** requests for j in range(1, heads + 1))
+    return Fraction(sum(terms), groups**requests)
+
+
+def _roots_expanded(
+    plan: Plan, prior: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """For each nonempty set of roots: the chance that a request hits it, and its sign."""
+    roots = list(plan.roots)
+    hit = subset_sums(prior[roots])[1:]
+    signs = np.where(sizes(len(roots))[1:] % 2 == 1, 1.0, -1.0)
+    return hit, signs
+
+
+def _power_sums(
+    weights: NDArray[np.int64] | NDArray[np.float64], unhit: NDArray[np.float64], counts: list[int]
+) -> list[float]:
+    """The sum of weights times unhit**count for each count; each power goes on from the one before."""
+    # A set that holds every possible request has a chance of 0, which rounding may turn negative.
+    base, factors = np.maximum(unhit, 0.0), weights.astype(np.float64)
+    power, at, sums = np.ones_like(base), 0, dict[int, float]()
+    for count in sorted(set(counts)):
+        power *= base if count == at + 1 else base ** (count - at)
+        sums[count], at = float(factors @ power), count
+    return [sums[count] for count in counts]
+
+
+def _last_arrival(chances: NDArray[np.float64]) -> float:
+    """E[max of independent exponentials]: the discrete stream's expectation without its 2^heads terms."""
+    from scipy.integrate import quad  # half a second to import, seldom needed
+
+    scale = 1 / chances.min()
+    value, _ = quad(lambda t: -np.expm1(np.log1p(-np.exp(-chances * t * scale)).sum()), 0, np.inf, limit=500)
+    return float(value * scale)
+
+
+def clear_tables() -> None:
+    """Forget the tables of plans scored before, to free their memory or to time them."""
+    expansion.cache_clear()
+    _live_by_size.cache_clear()

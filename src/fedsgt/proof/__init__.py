@@ -1,0 +1,1 @@
+"""Check a run: audit its files, and rebuild what it serves."""

@@ -1,0 +1,131 @@
+"""What a rebuild is given: a folder with the retained records of some modules' groups, and nothing else.
+
+It looks like a run's folder without a ledger. Deleted records are not marked in it, they are not there. For
+clients who hold their records themselves it has none: what was deleted is named, for them to leave out.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from fedsgt.config import Config, to_toml
+from fedsgt.config.model import Data, Engine
+from fedsgt.data import Table, load_table
+from fedsgt.files.optional import require
+from fedsgt.runs.description import Description, ModuleEntry
+from fedsgt.runs.folder import CONFIG, DESCRIPTION, RunFolder
+from fedsgt.runs.records import Holdings, columns_of, enrolled, load_holdings
+from fedsgt.runs.state import Erased, Live
+
+RECORDS, NOTES = "records", "notes.json"
+TookPart = Mapping[str, Sequence[Sequence[str]]]
+
+
+def write_retained(
+    path: Path, folder: RunFolder, live: Live, modules: Sequence[ModuleEntry], took_part: TookPart
+) -> None:
+    """All that these modules may depend on; with each of them its parents are to be given.
+
+    `took_part` says by module, round for round, which clients did: it is trained again with the same.
+    """
+    described = _described(live.description, modules)
+    gone = {
+        number: {"slices": sorted(erased.slices), "records": sorted(erased.records)}
+        for number, erased in live.erased().items()
+    }
+    remote = folder.config.data.partition == "remote"
+    notes = {"took_part": took_part, "erased": gone if remote else {}}
+    settings = _waiting(folder.config) if remote else _write_records(path, folder, live, described)
+    (path / NOTES).write_text(json.dumps(notes), encoding="utf-8")
+    (path / CONFIG).write_text(to_toml(settings), encoding="utf-8")
+    (path / DESCRIPTION).write_text(described.to_text(), encoding="utf-8")
+
+
+def _write_records(path: Path, folder: RunFolder, live: Live, described: Description) -> Config:
+    """A file for each client; the settings under which they are read again."""
+    held = load_holdings(folder.config, live.description, live.erased())
+    modules = described.modules
+    groups = {group for entry in modules for group in entry.groups}
+    (path / RECORDS).mkdir()
+    width = 1
+    for number, (client, of) in enumerate(zip(held.clients, described.groups_of, strict=True)):
+        slices = [part for part, group in zip(client.cut(), of, strict=True) if group in groups]
+        table = held.tables[client.name]
+        rows = table.take(table.index_of(record.id for part in slices for record in part))
+        if len(rows):
+            _write_table(_file(path, number), rows)
+            width = len(rows.contents[0])
+    return _settings(folder.config, width)
+
+
+def _waiting(run: Config) -> Config:
+    """All who took part are needed: without one of them, other bytes would tell nothing."""
+    return run.model_copy(update={"engine": run.engine.model_copy(update={"absent": "wait"})})
+
+
+def read_notes(folder: RunFolder) -> tuple[TookPart, dict[int, Erased]]:
+    """Who took part in what, and what clients who hold their records themselves have to leave out."""
+    notes = json.loads((folder.path / NOTES).read_text(encoding="utf-8"))
+    erased = {
+        int(number): Erased(frozenset(gone["slices"]), frozenset(gone["records"]))
+        for number, gone in notes["erased"].items()
+    }
+    return notes["took_part"], erased
+
+
+def read_retained(folder: RunFolder) -> Holdings:
+    """The clients of such a folder, numbered, named and sliced as in the run."""
+    known, tables, clients = folder.description, {}, []
+    for number, entry in enumerate(known.clients):
+        table = Table((), (), (), None, known.labels)
+        if _file(folder.path, number).exists():
+            table = load_table(
+                str(_file(folder.path, number)), columns_of(folder.config), labels=known.labels
+            )
+        tables[entry.name] = table
+        clients.append(enrolled(folder.config, entry.name, len(entry.slices), table))
+    return Holdings(tuple(clients), tables, known.labels, None)
+
+
+def _file(path: Path, client: int) -> Path:
+    """A file for each client: one that came back may have ids that others have too."""
+    return path / RECORDS / f"{client}.parquet"
+
+
+def _write_table(path: Path, table: Table) -> None:
+    """Uncompressed, so that a plain search of the file's bytes shows what is and what is not in it."""
+    inputs = zip(*table.contents, strict=True)
+    columns = {"id": table.ids, "label": table.labels}
+    columns |= {_input(index): values for index, values in enumerate(inputs)}
+    rows = require("pyarrow").table({name: list(values) for name, values in columns.items()})
+    require("pyarrow.parquet").write_table(rows, path, compression="none", use_dictionary=False)
+
+
+def _input(index: int) -> str:
+    return f"input-{index}"
+
+
+def _settings(run: Config, width: int) -> Config:
+    """What shapes modules; nothing of where the run's records, its store and its ledger are."""
+    return Config(
+        data=Data(seed=run.data.seed, input_columns=[_input(index) for index in range(width)]),
+        model=run.model,
+        peft=run.peft,
+        training=run.training,
+        privacy=run.privacy,
+        engine=Engine(workers=run.engine.workers),
+    )
+
+
+def _described(description: Description, modules: Sequence[ModuleEntry]) -> Description:
+    """The run as if it had wanted these modules only."""
+    inner = {tuple(entry.groups[:-1]) for entry in modules}
+    return description.model_copy(
+        update={
+            "clients": [client.model_copy(update={"source": None}) for client in description.clients],
+            "sequences": [entry.groups for entry in modules if tuple(entry.groups) not in inner],
+            "modules": list(modules),
+        }
+    )

@@ -1,0 +1,222 @@
+"""A run beside others: a row of numbers for each. The run's folder remembers which others."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedsgt.config import Config
+from fedsgt.errors import InputError
+from fedsgt.plans import Plan
+from fedsgt.reporting.costs import Costs, costs
+from fedsgt.reporting.forecast import Chances
+from fedsgt.reporting.history import level_of
+from fedsgt.reporting.status import current_evaluation
+from fedsgt.runs.artefacts import COMPARED
+from fedsgt.runs.description import Description
+from fedsgt.runs.folder import RunFolder, open_run
+from fedsgt.runs.state import Live
+from fedsgt.store import Folder
+from fedsgt.words import counted
+
+AHEAD = (10, 20)  # further requests
+Prefixes = Sequence[tuple[int, ...]]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One run."""
+
+    path: Path
+    system: str
+    """What was trained, in words."""
+    accuracy: dict[str, float] | None
+    """As served, on its test records, with its interval; none if what is live now was not evaluated."""
+    test_records: int | None
+    modules: int
+    live_modules: int
+    passes: float
+    seconds: float
+    """Workers' time, of the modules that have one."""
+    timed_modules: int
+    rounds_per_client: float
+    requests: int
+    """So far."""
+    until_exhausted: float
+    """Expected requests from the fresh state on, up to and with the last."""
+    alive: list[float]
+    """The chance that something is live after 10 and 20 further requests, each about any slice."""
+    test: frozenset[str] = field(repr=False)
+    """Names of the test records that it was evaluated on."""
+    backbone: str = field(repr=False)
+
+    def to_json(self) -> dict[str, Any]:
+        told = {name: value for name, value in asdict(self).items() if name != "test"}
+        rate = self.until_exhausted
+        return {**told, "path": str(self.path), "until_exhausted": rate if math.isfinite(rate) else None}
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The run first, then the others as they were given."""
+
+    rows: list[Row]
+    left_out: list[str]
+    """Why a remembered run is not shown."""
+
+    def unlike(self, row: Row) -> list[str]:
+        """Why its accuracy cannot be compared with the first run's."""
+        first, found = self.rows[0], list[str]()
+        if row.accuracy is not None and first.accuracy is not None and row.test != first.test:
+            found.append("other test records")
+        if row.backbone != first.backbone:
+            found.append("another backbone")
+        return found
+
+    def to_json(self) -> dict[str, Any]:
+        rows = [{**row.to_json(), "not_comparable": self.unlike(row)} for row in self.rows]
+        return {"runs": rows, "left_out": self.left_out}
+
+
+@dataclass(frozen=True)
+class Others:
+    """Runs to compare with."""
+
+    folders: list[RunFolder]
+    left_out: list[str]
+
+
+def given(folder: RunFolder, paths: Iterable[Path]) -> Others:
+    """Those that somebody names; one that is not there, or is the run itself, is an error."""
+    found = {path.resolve(): path for path in paths}
+    if folder.path.resolve() in found:
+        raise InputError(
+            f"{found[folder.path.resolve()]}: the run itself; give other runs to compare it with"
+        )
+    return Others([_opened(path) for path in found.values()], [])
+
+
+def remembered(folder: RunFolder) -> Others:
+    """Those that were named last; one that is gone is left out."""
+    folders, left_out = list[RunFolder](), list[str]()
+    for path in _read(folder):
+        try:
+            folders.append(_opened(path))
+        except InputError as error:
+            left_out.append(str(error))
+    return Others(folders, left_out)
+
+
+def remember(folder: RunFolder, others: Others) -> None:
+    paths = [str(other.path.resolve()) for other in others.folders]
+    Folder(folder.path).write(COMPARED, (json.dumps(paths, indent=1) + "\n").encode())
+
+
+def _opened(path: Path) -> RunFolder:
+    folder = open_run(path)
+    folder.live()  # without its ledger nobody knows what is live
+    return folder
+
+
+def _read(folder: RunFolder) -> list[Path]:
+    file = folder.path / COMPARED
+    try:
+        told = json.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return []
+    except (OSError, ValueError) as error:
+        raise InputError(f"{file}: cannot be read ({error}); it may be removed") from None
+    if not isinstance(told, list) or not all(isinstance(path, str) for path in told):
+        raise InputError(f"{file}: not a list of folders; it may be removed")
+    return [Path(path) for path in told]
+
+
+def compare(folder: RunFolder, live: Live, own: Costs, others: Others) -> Comparison | None:
+    """None if there is nothing to compare with, and nothing was left out."""
+    if not others.folders and not others.left_out:
+        return None
+    rows = [_row(folder, live, own), *(_measured(other) for other in others.folders)]
+    return Comparison(rows, others.left_out)
+
+
+def _measured(folder: RunFolder) -> Row:
+    live = folder.live()
+    return _row(folder, live, costs(folder, live, folder.present()))
+
+
+def _row(folder: RunFolder, live: Live, found: Costs) -> Row:
+    prefixes, prior = live.prefixes(folder.present()), _group_chances(live.description)
+    evaluation = current_evaluation(folder, live) or {}
+    return Row(
+        path=folder.path.resolve(),
+        system=system_of(folder.config, live.description),
+        accuracy=evaluation.get("strategies", {}).get(folder.config.serving.strategy),
+        test_records=evaluation.get("records"),
+        modules=found.modules,
+        live_modules=level_of(prefixes).modules or 0,
+        passes=found.passes,
+        seconds=found.whole.seconds,
+        timed_modules=found.whole.timed,
+        rounds_per_client=found.per_client.rounds,
+        requests=len(live.requests),
+        until_exhausted=live.description.plan_made().deletion_rate(prior),
+        alive=_alive(prefixes, live.description.groups, prior),
+        test=_test_of(folder, live),
+        backbone=live.description.backbone,
+    )
+
+
+def system_of(config: Config, about: Description) -> str:
+    """What a run trains, in words; parts are isolated if no sequence goes over two of them."""
+    training, peft = config.training, config.peft
+    parts = _isolated(about.sequences)
+    cut = f" in {parts} isolated parts" if parts > 1 else ""
+    kind = peft.kind + (f" of rank {peft.rank}" if peft.kind == "lora" else "")
+    again = config.unlearning.retrain
+    return (
+        f"{counted(about.groups, 'group')} ({about.grouping}){cut}, "
+        f"{counted(len(about.sequences), 'sequence')} ({about.plan}), "
+        f"{counted(training.rounds, 'round')} a module with {counted(training.epochs, 'epoch')} each, {kind}"
+        + ("" if again == "never" else f", retrain {again}")
+    )
+
+
+def _isolated(sequences: Iterable[Sequence[int]]) -> int:
+    parts: list[set[int]] = []
+    for order in sequences:
+        joined = set(order).union(*(part for part in parts if not part.isdisjoint(order)))
+        parts = [*(part for part in parts if part.isdisjoint(order)), joined]
+    return len(parts)
+
+
+def _group_chances(about: Description) -> Chances | None:
+    """That a request hits each group, if any slice with records is asked for alike; none if none has any."""
+    pairs = zip(about.clients, about.groups_of, strict=True)
+    hit = [
+        group
+        for client, groups in pairs
+        for records, group in zip(client.records, groups, strict=True)
+        if records
+    ]
+    return np.bincount(hit, minlength=about.groups) / len(hit) if hit else None
+
+
+def _alive(prefixes: Prefixes, groups: int, prior: Chances | None) -> list[float]:
+    """While the first group of some live sequence is not hit, something is live."""
+    roots = [prefix[:1] for prefix in prefixes if prefix]
+    if not roots:
+        return [0.0 for _ in AHEAD]
+    return [float(chance) for chance in Plan.of("live", groups, roots).survival(AHEAD, prior)]
+
+
+def _test_of(folder: RunFolder, live: Live) -> frozenset[str]:
+    """The evaluation keeps what it computes beside each module, in files named after the test records."""
+    keys = {entry.key for entry in live.modules()}
+    names = (name.split("/") for name in folder.modules.objects.names("modules/"))
+    return frozenset(name for _, key, name in names if key in keys and name.startswith("test-"))

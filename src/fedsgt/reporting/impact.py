@@ -1,0 +1,106 @@
+"""What a request would do, before it is made."""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fedsgt.reporting.forecast import chances, forecast
+from fedsgt.reporting.history import Level, level_of
+from fedsgt.runs.folder import RunFolder
+from fedsgt.runs.state import Live
+from fedsgt.unlearning.request import Deletion
+from fedsgt.unlearning.unlearn import preview
+
+Prefixes = list[tuple[int, ...]]
+
+
+@dataclass(frozen=True)
+class Side:
+    """The run before or after the request."""
+
+    level: Level
+    sequences: int
+    """That have a live module."""
+    requests_left: float
+    """Expected, up to and with the one that leaves nothing."""
+    accuracy: float | None
+    """On the test records, as served; none if nothing is, or it was not asked for."""
+
+    def to_json(self) -> dict[str, Any]:
+        left = self.requests_left
+        return {
+            "live_modules": self.level.modules,
+            "live_groups": self.level.groups,
+            "live_sequences": self.sequences,
+            "requests_left": left if math.isfinite(left) else None,
+            "accuracy": self.accuracy,
+        }
+
+
+@dataclass(frozen=True)
+class Impact:
+    """What would die, and what would be left."""
+
+    records: int
+    groups: list[int]
+    dying: Prefixes
+    """Prefixes of the modules that would die."""
+    before: Side
+    after: Side
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "dry_run": True,
+            "records": self.records,
+            "groups": self.groups,
+            "modules_dying": [list(prefix) for prefix in self.dying],
+            "before": self.before.to_json(),
+            "after": self.after.to_json(),
+        }
+
+
+def impact(
+    folder: RunFolder,
+    deletions: Sequence[Deletion],
+    accuracy: bool,
+    progress: Callable[[float], None] = lambda share: None,
+) -> Impact:
+    """Nothing is changed. Accuracies take a forward pass of each live prefix not evaluated before."""
+    now, then, body = preview(folder, deletions)
+    present = folder.present()
+    before, after = now.prefixes(present), then.prefixes(present)
+    scores: list[float | None] = [None, None]
+    if accuracy and importlib.util.find_spec("torch") is not None:
+        scores = _accuracies(folder, now, [before, after], progress)
+    trained = {prefix[:depth] for prefix in before for depth in range(1, len(prefix) + 1)}
+    return Impact(
+        sum(part["count"] for part in body["parts"]),
+        body["groups"],
+        sorted(now.dying(body["groups"]) & trained),
+        _side(now, before, scores[0]),
+        _side(then, after, scores[1]),
+    )
+
+
+def _side(live: Live, prefixes: Prefixes, accuracy: float | None) -> Side:
+    left = forecast(prefixes, chances(live), 0).requests_left
+    return Side(level_of(prefixes), sum(map(bool, prefixes)), left, accuracy)
+
+
+def _accuracies(
+    folder: RunFolder, live: Live, sides: list[Prefixes], progress: Callable[[float], None]
+) -> list[float | None]:
+    """Of the run's strategy; AllSeq stands in for merged, which is an average of the same modules."""
+    from fedsgt.runs.records import load_test
+    from fedsgt.serving.evaluation import score, test_probabilities
+
+    strategy = folder.config.serving.strategy
+    wanted = sorted({prefix for side in sides for prefix in side if prefix})
+    predicted = test_probabilities(folder, live, wanted, progress)
+    labels = load_test(folder.config, folder.description.labels).labels
+    found = [score("all" if strategy == "merged" else strategy, predicted, side, labels) for side in sides]
+    return [None if one is None else one.accuracy for one in found]

@@ -1,0 +1,175 @@
+"""What a run is, fixed before training: clients, groups, plan and modules, with no data in it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Mapping
+from functools import cached_property
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from fedsgt.errors import InputError
+from fedsgt.grouping import Grouping
+from fedsgt.plans import Plan
+
+
+class Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class ClientEntry(Part):
+    """A client as the server knows it: fingerprints and numbers of records, slice by slice."""
+
+    name: str
+    slices: list[str]
+    records: list[int]
+    source: str | None = None
+    """Where the records of a client that came back are; those of the others are in the run's source."""
+    node: str | None = Field(None, exclude_if=lambda key: key is None)
+    """Public key of a client that holds its data itself, on its own machine: it signs its requests."""
+
+
+class ModuleEntry(Part):
+    """A wanted module."""
+
+    key: str
+    parent: str | None
+    groups: list[int]
+    prefix: list[str]
+
+
+class Description(Part):
+    """The file `run.json` of a run folder."""
+
+    format: Literal[1] = 1
+    id: str = ""
+    """Tells this run from all others, in a ledger that holds several."""
+    as_of: int = 0
+    """Position in the ledger up to which deletions are in the fingerprints; later ones are not."""
+    config_hash: str
+    backbone: str
+    profile: dict[str, str]
+    labels: int
+    label_names: list[str] | None
+    clients: list[ClientEntry]
+    grouping: str
+    looks_at_data: bool
+    """Whether the grouping looked at data content, which weakens exactness (SPEC, definition 8)."""
+    group_of: list[int]
+    """The group of every slice, client by client."""
+    plan: str
+    sequences: list[list[int]]
+    modules: list[ModuleEntry]
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """Made anew: pydantic's own would keep what was worked out of the values before."""
+        values = {name: getattr(self, name) for name in type(self).model_fields}
+        return type(self)(**(values | dict(update or {})))
+
+    @classmethod
+    def read(cls, text: str, where: str) -> Self:
+        try:
+            return cls.model_validate_json(text)
+        except ValidationError as error:
+            first = error.errors()[0]
+            place = ".".join(map(str, first["loc"]))
+            raise InputError(f"{where}: not a run's description ({place}: {first['msg']})") from None
+
+    def to_text(self) -> str:
+        return self.model_dump_json(indent=1) + "\n"
+
+    @property
+    def groups(self) -> int:
+        return max(self.group_of) + 1
+
+    @cached_property
+    def keys(self) -> dict[tuple[int, ...], str]:
+        """The key of the module of each prefix."""
+        return {tuple(entry.groups): entry.key for entry in self.modules}
+
+    @cached_property
+    def modules_of(self) -> dict[int, list[ModuleEntry]]:
+        """The modules that depend on each group."""
+        found: dict[int, list[ModuleEntry]] = {group: [] for group in range(self.groups)}
+        for entry in self.modules:
+            for group in entry.groups:
+                found[group].append(entry)
+        return found
+
+    @cached_property
+    def _places(self) -> NDArray[np.int64]:
+        """Where each group (column) stands in each sequence (row); past its end if it does not."""
+        ends: NDArray[np.int64] = np.array([len(order) for order in self.sequences])
+        table = np.repeat(ends[:, None], self.groups + 1, axis=1)
+        for row, order in zip(table, self.sequences, strict=True):
+            row[order] = range(len(order))
+        return table
+
+    def depths_before(self, groups: Collection[int]) -> NDArray[np.int64]:
+        """How many groups of each sequence stand before the first of these."""
+        # The last column stands for no group.
+        depths: NDArray[np.int64] = self._places[:, [*groups, self.groups]].min(axis=1)
+        return depths
+
+    @cached_property
+    def prints(self) -> dict[int, str]:
+        """The fingerprint of each group that some module depends on."""
+        return {
+            group: mark
+            for entry in self.modules
+            for group, mark in zip(entry.groups, entry.prefix, strict=True)
+        }
+
+    @cached_property
+    def groups_of(self) -> list[list[int]]:
+        """The group of each slice, by client."""
+        rest = iter(self.group_of)
+        return [[next(rest) for _ in client.slices] for client in self.clients]
+
+    def hash(self) -> str:
+        return hashlib.sha256(self.to_text().encode()).hexdigest()
+
+    def grouping_made(self) -> Grouping:
+        """The grouping as it was decided when the run was made."""
+        client_of = np.repeat(np.arange(len(self.clients)), [len(client.slices) for client in self.clients])
+        group_of = np.array(self.group_of, dtype=np.int64)
+        return Grouping(client_of, group_of, self.groups, self.grouping, self.looks_at_data)
+
+    def plan_made(self) -> Plan:
+        return Plan.of(self.plan, self.groups, self.sequences)
+
+    def chain(self, groups: tuple[int, ...]) -> tuple[str, ...]:
+        """Keys of the modules along this prefix, root first."""
+        return tuple(self.keys[groups[:depth]] for depth in range(1, len(groups) + 1))
+
+    def difference(self, other: Description, hit: Collection[int] = ()) -> str | None:
+        """What is not the same in another description of this run, in words; none if all is.
+
+        Slices in groups that a deletion has hit, and modules that depend on them, may differ.
+        """
+        for ours, theirs, groups in zip(self.clients, other.clients, self.groups_of, strict=False):
+            if _beyond(ours, groups, hit) != _beyond(theirs, groups, hit):
+                return f"the data of client {ours.name} changed"
+        if self.backbone != other.backbone:
+            return "the backbone's weights changed"
+        if self.profile != other.profile:
+            return f"the execution profile changed ({_changed(self.profile, other.profile)})"
+        fixed = set(type(self).model_fields) - {"id", "as_of", "clients"}
+        names = sorted(fixed - {"sequences", "modules"} if hit else fixed)
+        unlike = [name for name in names if getattr(self, name) != getattr(other, name)]
+        return f"{unlike[0]} changed" if unlike else None
+
+
+def _beyond(client: ClientEntry, groups: list[int], hit: Collection[int]) -> tuple[object, ...]:
+    """A client but for its slices in the groups that were hit."""
+    slices = zip(client.slices, client.records, groups, strict=False)
+    kept = [(mark, records) for mark, records, group in slices if group not in hit]
+    return client.name, client.source, client.node, len(client.slices), kept
+
+
+def _changed(old: dict[str, Any], new: dict[str, Any]) -> str:
+    names = sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name))
+    return ", ".join(f"{name}: {old.get(name)} -> {new.get(name)}" for name in names)

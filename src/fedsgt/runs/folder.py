@@ -1,0 +1,260 @@
+"""A run's folder: its configuration, its description, its modules; made whole or not at all."""
+
+from __future__ import annotations
+
+import re
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from fedsgt.runs.description import Description
+from fedsgt.runs.artefacts import purge
+from fedsgt.runs.state import REBUILT, Live, Watch
+from fedsgt.files.locks import FileLock, only_holder
+from fedsgt.config import Config, load, to_toml
+from fedsgt.files.durable import sync_folder
+from fedsgt.errors import InputError
+from fedsgt.store import Folder, Modules, open_objects
+from fedsgt.ledger.ledger import CorruptLedger, Ledger, file_url
+
+CONFIG, DESCRIPTION, LEDGER = "run.toml", "run.json", "ledger.sqlite"
+# Held by whoever trains, and for moments by whoever writes or destroys what depends on data.
+LOCK, STORE_LOCK = "lock", "store.lock"
+CERTIFICATES = "certificates"
+PINNED = re.compile(r"(.+)@(\d+)")  # a run's folder, and a position in its ledger
+# What may differ when a run is continued: how it is carried out and served, not what it is.
+FREE_SECTIONS = ("engine", "unlearning", "serving")
+FIXED_KEY = ("unlearning", "ledger")  # another ledger would know of no deletion
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """An existing run."""
+
+    path: Path
+    config: Config
+    description: Description
+
+    @cached_property
+    def modules(self) -> Modules:
+        url = self.config.store.url
+        return Modules(Folder(self.path) if url is None else open_objects(url))
+
+    def check_backbone(self, found: str) -> None:
+        """Modules mean nothing on another backbone than theirs."""
+        if found != self.description.backbone:
+            raise InputError(
+                f"{self.path}: the backbone's weights are not those that this run was trained on "
+                f"({found[:12]} against {self.description.backbone[:12]}); see model.backbone"
+            )
+
+    @cached_property
+    def ledger(self) -> Ledger:
+        ledger = Ledger.open(ledger_url(self.path, self.config), self.description.id)
+        # A chain does not show that its end was cut off; what was signed since does.
+        names = (path.stem for path in (self.path / CERTIFICATES).glob("*.json"))
+        signed = max((int(name) for name in names if name.isdecimal()), default=0)
+        if signed >= ledger.head():
+            raise CorruptLedger(
+                f"{self.path}: the ledger ends at {ledger.head()}, but a certificate of the request at "
+                f"{signed} is there; restore the ledger from a backup"
+            )
+        return ledger
+
+    @cached_property
+    def _watch(self) -> Watch:
+        path = self.path  # not itself: a folder that nobody uses any more closes its ledger at once
+        return Watch(self.ledger, lambda: read_description(path), lambda: _stamp(path / DESCRIPTION))
+
+    def live(self) -> Live:
+        """What may be served and trained at this moment; to be asked again before every use."""
+        return self._watch.live()
+
+    def present(self) -> frozenset[str]:
+        """Keys of the modules that are there, by their manifests; content is checked when it is read."""
+        names = self.modules.objects.names("modules/")
+        return frozenset(name.split("/")[1] for name in names if name.endswith("/manifest.json"))
+
+    @cached_property
+    def _store_lock(self) -> FileLock:
+        return FileLock(self.path / STORE_LOCK)
+
+    @contextmanager
+    def publishing(self) -> Iterator[Live]:
+        """Nothing is destroyed while this lasts, and nothing else is written that depends on data.
+
+        So what is live when it begins may be written: a deletion that comes now destroys it afterwards.
+        """
+        with self._store_lock.held():
+            yield self.live()
+
+    def describe_anew(self, description: Description) -> None:
+        """Put another description in place of this run's; the ledger tells all who use it."""
+        with self.publishing() as live:
+            # First: what nobody knows of any more would be found by no deletion.
+            purge(self, set(live.description.keys.values()) - set(description.keys.values()))
+            Folder(self.path).write(DESCRIPTION, description.to_text().encode())
+        with self.ledger.writing() as writer:
+            writer.append(REBUILT, {"description": description.hash(), "as_of": description.as_of})
+
+    @property
+    def cache(self) -> Path:
+        """Outputs of the frozen lower layers, slice by slice."""
+        return self.path / "cache"
+
+    def sweep(self) -> None:
+        """Remove what killed writers left, and kept activations of slices that are no longer as they were."""
+        self.modules.objects.sweep()
+        for key in self.modules.round_keys():
+            if self.modules.state(key) == "present":  # killed before its checkpoint was removed
+                self.modules.discard_round(key)
+        known = {fingerprint for client in self.description.clients for fingerprint in client.slices}
+        for kept in list(self.cache.iterdir()) if self.cache.is_dir() else []:
+            if (
+                kept.is_file()
+            ):  # in the place of activations that were destroyed, for who might write them again
+                kept.unlink()
+            elif kept.name not in known:
+                shutil.rmtree(kept)
+            for left in kept.glob("*.tmp"):
+                left.unlink()
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """One process at a time changes a run."""
+        with only_holder(self.path / LOCK, self.path):
+            yield
+
+
+def open_run(path: Path) -> RunFolder:
+    """The run in this folder, or an error that says what is missing."""
+    if path.exists() and not path.is_dir():
+        raise InputError(f"{path}: a file, where a run's folder is expected")
+    if not path.is_dir():
+        raise InputError(f"{path}: no such run; `fedsgt runs` lists those there are")
+    for name in (CONFIG, DESCRIPTION):
+        if not (path / name).is_file():
+            raise InputError(f"{path}: not a run: it has no {name}")
+    return RunFolder(path, load(path / CONFIG), read_description(path))
+
+
+def read_description(path: Path) -> Description:
+    """The run's description as it is on disk now."""
+    file = path / DESCRIPTION
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{file}: cannot be read ({error})") from None
+    return Description.read(text, str(file))
+
+
+def _stamp(file: Path) -> tuple[int, int, int]:
+    """Changes whenever the file is replaced."""
+    found = file.stat()
+    return found.st_ino, found.st_mtime_ns, found.st_size
+
+
+def ledger_url(path: Path, config: Config) -> str:
+    return config.unlearning.ledger or file_url((path / LEDGER).absolute())
+
+
+def check_config(path: Path, config: Config) -> RunFolder | None:
+    """The run that is there already, if it may be continued with this configuration; none if nothing is."""
+    if not path.exists() or (path.is_dir() and not any(path.iterdir())):
+        return None
+    existing = open_run(path)
+    changed = _changed_keys(existing.config, config)
+    if changed:
+        raise InputError(
+            f"{path}: holds a run of another configuration ({'; '.join(changed)}); "
+            "give another folder with -o, or remove this one"
+        )
+    return existing
+
+
+def create_run(path: Path, config: Config, description: Description) -> RunFolder:
+    """A new run's folder appears with all its files, or not at all."""
+    # One name, so that the next attempt takes over what a killed one left.
+    temporary = path.parent / f".{path.name}.new"
+    try:
+        temporary.mkdir(parents=True, exist_ok=True)
+        with only_holder(temporary / LOCK, path):
+            _fill_and_rename(temporary, path, config, description)
+        sync_folder(path.parent)
+    except OSError as error:
+        raise InputError(f"{path}: the run's folder cannot be made ({error.strerror})") from None
+    return open_run(path)
+
+
+def _fill_and_rename(temporary: Path, path: Path, config: Config, description: Description) -> None:
+    named = description.model_copy(update={"id": secrets.token_hex(16)})
+    try:
+        files = Folder(temporary)
+        files.sweep()
+        for left in temporary.glob(f"{LEDGER}*"):
+            left.unlink()
+        files.write(CONFIG, to_toml(config).encode())
+        files.write(DESCRIPTION, named.to_text().encode())
+        Ledger.create(ledger_url(temporary, config), named.id, {"description": named.hash()}).close()
+        temporary.rename(path)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+
+
+def find_runs(folder: Path) -> list[Path]:
+    """The folder of every run right in this one, by name."""
+    if not folder.is_dir():
+        return []
+    shown = (path for path in sorted(folder.iterdir()) if not path.name.startswith("."))
+    return [path for path in shown if (path / DESCRIPTION).is_file()]
+
+
+def anchored(config: Config) -> Config:
+    """The same run with its local paths in full, so that it works from any folder."""
+    data, model = config.data, config.model
+    places = {"source": data.source, "test": data.test}
+    found: dict[str, Any] = {key: _in_full(text) for key, text in places.items() if text is not None}
+    found["erased"] = [_pinned(text) for text in data.erased]
+    server = None if config.engine.server is None else _in_full(config.engine.server)
+    return config.model_copy(
+        update={
+            "data": data.model_copy(update=found),
+            "model": model.model_copy(update={"backbone": _in_full(model.backbone)}),
+            "engine": config.engine.model_copy(update={"server": server}),
+        }
+    )
+
+
+def _pinned(text: str) -> str:
+    """Another run as it is now: what is deleted there later must not change what this run is."""
+    if PINNED.fullmatch(text):
+        return text
+    path = Path(text).expanduser().resolve()
+    return f"{path}@{open_run(path).live().position}"
+
+
+def _in_full(text: str) -> str:
+    """Names of the hub, and of what comes with the package, are no paths."""
+    path = Path(text).expanduser()
+    return str(path.resolve()) if path.exists() else text
+
+
+def _changed_keys(old: Config, new: Config) -> list[str]:
+    """`section.key: old -> new` for each that may not differ."""
+    was, now = old.model_dump(mode="json"), new.model_dump(mode="json")
+    return [
+        f"{section}.{key}: {_shown(value)} -> {_shown(now[section][key])}"
+        for section, values in was.items()
+        for key, value in values.items()
+        if value != now[section][key] and (section not in FREE_SECTIONS or (section, key) == FIXED_KEY)
+    ]
+
+
+def _shown(value: Any) -> str:
+    return "not given" if value is None else repr(value)

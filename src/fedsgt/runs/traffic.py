@@ -1,0 +1,46 @@
+"""What a run's trainings have cost on the wire, kept in its folder, beside what the paper expects."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+
+from fedsgt.runs.description import Description
+from fedsgt.runs.folder import RunFolder
+from fedsgt.engine.traffic import Traffic
+from fedsgt.errors import InputError
+from fedsgt.store import Folder
+from fedsgt.theory import client_rounds_balanced
+
+FILE = "traffic.json"
+
+
+def read_traffic(folder: RunFolder) -> Traffic | None:
+    """None if no training of the run went over a network, not even a simulated one."""
+    try:
+        return Traffic.of(json.loads((folder.path / FILE).read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{folder.path / FILE}: cannot be read ({error}); it may be removed") from None
+
+
+def add_traffic(folder: RunFolder, more: Traffic) -> None:
+    if more.rounds:
+        total = (read_traffic(folder) or Traffic()).plus(more)
+        Folder(folder.path).write(FILE, (json.dumps(asdict(total), indent=1) + "\n").encode())
+
+
+def paper_rounds(description: Description, rounds: int) -> float | None:
+    """Rounds that a client joins on average if each module travels alone: the paper's formula, corrected.
+
+    None where it says nothing: for plans of unequal sequences and clients with unequal numbers of slices.
+    """
+    slices = {len(client.slices) for client in description.clients}
+    lengths = {len(sequence) for sequence in description.sequences}
+    if len(slices) != 1 or lengths != {description.groups}:
+        return None
+    expected = client_rounds_balanced(
+        len(description.clients), slices.pop(), description.groups, len(description.sequences)
+    )
+    return float(expected) * rounds

@@ -1,0 +1,1 @@
+"""Predict, evaluate and export with live modules only."""

@@ -1,0 +1,45 @@
+"""A sequence's live modules as one stock PEFT adapter."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from fedsgt.errors import InputError
+from fedsgt.runs.artefacts import EXPORT_NOTE, EXPORTS
+from fedsgt.runs.folder import RunFolder
+from fedsgt.stack.backbone import load_backbone
+from fedsgt.stack.peft_format import export_module
+from fedsgt.stack.stack import Stack
+
+
+def export_sequence(folder: RunFolder, sequence: int, depth: int | None, output: Path | None) -> Path:
+    """Write the first `depth` modules of a sequence (all that are live, if not given)."""
+    begun = folder.live().last_request
+    chain = _live_chain(folder, sequence)
+    if not chain:
+        raise InputError(f"{folder.path}: sequence {sequence} has no live module to export")
+    if depth is not None and not 1 <= depth <= len(chain):
+        raise InputError(f"depth: {depth} is not between 1 and the {len(chain)} live modules of the sequence")
+    chosen = chain[:depth]
+    target = output or folder.path / EXPORTS / f"sequence-{sequence}-{len(chosen)}"
+    model = folder.config.model
+    backbone = load_backbone(model.backbone, model.task, folder.description.labels)
+    folder.check_backbone(backbone.hash)
+    stack = Stack(backbone, folder.config.peft)
+    with folder.publishing() as live:  # whole before a deletion looks for what to destroy
+        if live.last_request != begun:
+            raise InputError(f"{folder.path}: a deletion came in meanwhile; export again")
+        export_module(stack, [folder.modules.get(key) for key in chosen], target, model.backbone)
+        (target / EXPORT_NOTE).write_text(json.dumps({"modules": chosen}) + "\n", encoding="utf-8")
+    return target
+
+
+def _live_chain(folder: RunFolder, sequence: int) -> list[str]:
+    live = folder.live()
+    orders = live.description.sequences
+    if not 0 <= sequence < len(orders):
+        raise InputError(f"sequence: {sequence} is not between 0 and {len(orders) - 1}")
+    whole = live.description.chain(tuple(orders[sequence]))
+    present = {key for key in whole if folder.modules.state(key) == "present"}
+    return list(live.description.chain(live.prefixes(present)[sequence]))

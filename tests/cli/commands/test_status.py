@@ -1,0 +1,144 @@
+"""`fedsgt status` as a person and a program see it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from command import fedsgt, shown
+from paper_run import delete, describe, fill, paper_run
+from rich.console import Console
+
+from fedsgt.cli.views.status import View
+from fedsgt.plans import rotations
+from fedsgt.reporting.status import outlook
+from fedsgt.runs.folder import RunFolder
+
+BRANCHED = [(0, 1, 2, 3), (0, 1, 3), (2, 3)]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> RunFolder:
+    made = paper_run(tmp_path / "run", describe(BRANCHED, [10, 20, 30, 40]))
+    fill(made, lambda prefix: prefix != (0, 1, 3))
+    return made
+
+
+def test_the_tree_shows_live_dead_and_missing_modules(folder: RunFolder) -> None:
+    delete(folder, 2)
+    page = shown("status", str(folder.path)).splitlines()
+    assert page[0] == f"{folder.path}: 2 of 7 modules live, the longest sequence has 2 of 4 groups"
+    start = page.index("sequences: live modules of all, and their groups in order")
+    assert page[start + 1 : start + 5] == [
+        "0  2/4  0──1┬x2─x3",
+        "1  2/3      └?3",
+        "2  0/2 x2─x3",
+        "  live: 2, x dead: 4, ? not trained yet: 1",
+    ]
+
+
+def test_requests_forecast_and_policy_are_told(folder: RunFolder) -> None:
+    delete(folder, 2)
+    page = shown("status", str(folder.path), "--requests", "3")
+    assert "1 slice (30 records)" in page
+    lines = [line.split() for line in page.splitlines()]
+    assert [line[0] for line in lines if len(line) == 3 and line[1].endswith("%")] == ["1", "2", "3"]
+    assert "never; not due" in page
+    assert "group 0 (12% a request) takes 2 modules and leaves 0 groups" in page
+    assert not any(line != line.rstrip() for line in page.splitlines())
+
+
+def test_exhaustion_is_loud(folder: RunFolder) -> None:
+    delete(folder, 0, 2)
+    page = shown("status", str(folder.path))
+    assert page.startswith(f"{folder.path}: EXHAUSTED: no module is live\nRetrain now")
+    assert "P(still alive)" not in page
+
+
+def test_nothing_trained_yet_is_not_exhaustion(tmp_path: Path) -> None:
+    paper_run(tmp_path / "run", describe(BRANCHED, [10, 20, 30, 40]))
+    page = shown("status", str(tmp_path / "run"))
+    assert "EXHAUSTED" not in page
+    assert "no module is trained yet" in page
+
+
+def test_json_is_the_outlook(folder: RunFolder) -> None:
+    found = json.loads(shown("status", str(folder.path), "--json", "--requests", "2"))
+    assert found == json.loads(json.dumps(outlook(folder, 2).to_json()))
+
+
+def test_large_plans_are_cut(tmp_path: Path) -> None:
+    folder = paper_run(tmp_path / "run", describe(rotations(30).sequences, [5] * 30))
+    page = shown("status", str(folder.path)).splitlines()
+    drawn = [line for line in page if line.lstrip().startswith(tuple("0123456789")) and "/30" in line]
+    assert len(drawn) == 20
+    assert all(line.endswith("…") for line in drawn)
+    assert any(line.startswith("  10 more sequences; live modules of all 30: 0 to 0") for line in page)
+
+
+def test_a_terminal_gets_strokes_and_plain_output_gets_plain_signs(folder: RunFolder) -> None:
+    delete(folder, 2)
+    console = Console(force_terminal=True, color_system="standard", width=100)
+    with console.capture() as page:
+        console.print(View(console).page(folder.path, outlook(folder)))
+    assert "\x1b[2;9;31mx2" in page.get()
+
+
+def test_an_output_without_line_drawing_gets_ascii(folder: RunFolder, tmp_path: Path) -> None:
+    with (tmp_path / "page").open("w", encoding="ascii") as file:
+        console = Console(file=file, width=100)
+        console.print(View(console).page(folder.path, outlook(folder)))
+    assert "0--1+-2--3" in (tmp_path / "page").read_text()
+
+
+def test_watching_tells_a_change_in_a_line(folder: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request comes while it waits, then nothing, then Ctrl-C."""
+    waits = []
+
+    def wait(seconds: float) -> None:
+        waits.append(seconds)
+        if len(waits) == 1:
+            delete(folder, 2)
+        elif len(waits) == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(time, "sleep", wait)
+    lines = shown("status", str(folder.path), "--watch", "--every", "0.5").splitlines()
+    assert waits == [0.5] * 3
+    assert [line.partition(": ")[0] for line in lines] == ["position 2", "position 5"]
+    assert "1 request served" in lines[1]
+
+
+def test_watching_for_programs_gives_an_object_a_line(
+    folder: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(seconds: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(time, "sleep", stop)
+    (line,) = shown("status", str(folder.path), "--watch", "--json").splitlines()
+    assert json.loads(line)["position"] == 2
+
+
+def test_it_needs_no_torch(folder: RunFolder) -> None:
+    code = """if True:
+        import sys
+        from pathlib import Path
+        from fedsgt.cli.commands.status import status
+        status(Path(sys.argv[1]))
+        print(sorted({"torch", "transformers", "matplotlib", "pyarrow"} & set(sys.modules)))
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(folder.path)], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.endswith("[]\n")
+
+
+def test_a_wrong_run_is_one_line(tmp_path: Path) -> None:
+    done = fedsgt("status", str(tmp_path / "none"))
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert fedsgt("status", str(tmp_path), "--requests", "0").returncode == 2

@@ -1,0 +1,91 @@
+"""The compared systems by the commands that FedSGT itself has."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command import fedsgt, shown
+from tiny_world import World
+
+from fedsgt.config import SYSTEMS, to_toml
+from fedsgt.runs.folder import open_run
+
+
+@pytest.fixture
+def file(images: World, tmp_path: Path) -> str:
+    path = tmp_path / "tiny.toml"
+    path.write_text(to_toml(images.config("plan.kind=tree", "plan.passes=3", "grouping.limits=2")))
+    return str(path)
+
+
+def test_fedcio_trained_deleted_from_served_and_retrained(images: World, file: str, tmp_path: Path) -> None:
+    run = str(tmp_path / "run")
+    chosen = ("--set", "grouping.groups=2", "--set", "plan.shards=2", "--set", "training.rounds=2")
+    told = shown("train", file, "-o", run, "--system", "fedcio-retrain", *chosen)
+    assert "2 modules of 2 sequences; 2 trained now" in told
+    groups = open_run(Path(run)).description.group_of
+    ids = tmp_path / "ids.txt"
+    ids.write_text(f"{images.rows[0].id}\n")  # of client c0, whose cluster is the first
+    done = json.loads(
+        shown("unlearn", run, "--client", "c0", "--records", str(ids), "--no-retrain", "--json")
+    )
+    assert (done["modules_died"], done["live_modules"]) == (1, 1)
+    assert len(served(run)) == 1, "the hit cluster is dropped"
+    assert "1 trained now" in shown("retrain", run, "--if-due")
+    assert len(served(run)) == 2
+    assert open_run(Path(run)).description.group_of == groups
+    assert "none depends on deleted data" in shown("audit", run)
+    assert "1 trained now" in shown("unlearn", run, "--client", "c0", "--all"), "the policy is to retrain"
+
+
+def served(run: str) -> list[Any]:
+    found: dict[str, Any] = json.loads(shown("predict", run, "--test"))
+    assert sum(entry["weight"] for entry in found["sequences"]) == pytest.approx(1)
+    return list(found["sequences"])
+
+
+def test_config_shows_a_system_over_the_file_and_under_what_is_set(file: str) -> None:
+    text = shown(
+        "config", "show", file, "--system", "fedcio", "--set", "grouping.groups=4", "-s", "plan.shards=4"
+    )
+    values = tomllib.loads(text)
+    assert (values["plan"]["shards"], values["grouping"]["groups"]) == (4, 4)
+    assert values["training"]["start"] == "common"
+    assert "# passes is not given" in text
+    assert "# limits is not given" in text
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_every_system_can_be_planned(system: str) -> None:
+    text = shown("plan", "--system", system, "--requests", "3")
+    assert ("training.rounds is 10" in text) == system.startswith(("fedavg", "fedretrain", "fedcio"))
+    assert ("shards" in text) == (system in ("fedcio", "fedcio-retrain", "sisa", "s3t"))
+
+
+def test_fedcio_is_planned_as_the_paper_counts_it() -> None:
+    found = json.loads(shown("plan", "--system", "fedcio", "--json"))
+    assert found["deletion_rate"] == pytest.approx(11.4167, abs=1e-4)
+    assert found["plan"]["sequences"] == [[0], [1], [2], [3], [4]]
+    assert found["per_client"]["most_rounds"] == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("train", "FILE", "--system", "fedcoi"), "system: 'fedcoi' is unknown; one of fedsgt, fedavg"),
+        (("plan", "--system", "x"), "system: 'x' is unknown"),
+        (("config", "show", "--system", ""), "system: '' is unknown"),
+        (("plan", "--system", "s3t", "--recommend"), "recommend: it compares FedSGT's own plans"),
+        (("plan", "-s", "plan.shards=2", "--recommend"), "recommend: it compares FedSGT's own plans"),
+        (("train", "FILE", "--system", "fedcio"), "grouping.groups: 5 is more than the 4 slices"),
+    ],
+)
+def test_what_cannot_be_asked_for(arguments: tuple[str, ...], message: str, file: str) -> None:
+    done = fedsgt(*(file if word == "FILE" else word for word in arguments))
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert len(done.stderr.splitlines()) == 1

@@ -1,0 +1,189 @@
+"""`fedsgt unlearn`, `retrain`, `rejoin`, `audit` as a person uses them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from command import fedsgt, shown
+
+from fedsgt.data import Columns, load_table
+from fedsgt.runs.folder import open_run
+
+SETTINGS = {
+    "data.limit": 120,
+    "data.test_limit": 40,
+    "data.clients": 3,
+    "data.partition": "iid",
+    "grouping.groups": 2,
+    "plan.budget": 2,
+    "engine.workers": 0,
+    "training.epochs": 1,
+}
+SMALL = [part for key, value in SETTINGS.items() for part in ("-s", f"{key}={value}")]
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("trained")
+    shown("init", str(folder / "my.toml"))
+    shown("train", str(folder / "my.toml"), *SMALL, "-o", str(folder / "run"))
+    return folder / "run"
+
+
+@pytest.fixture
+def run(source: Path, tmp_path: Path) -> str:
+    shutil.copytree(source, tmp_path / "run")
+    return str(tmp_path / "run")
+
+
+def test_a_dry_run_then_the_request_then_again(run: str) -> None:
+    text = shown("unlearn", run, "--client", "1", "--slice", "0", "--dry-run")
+    assert "dry run: nothing was changed" in text
+    assert "accuracy, test records" in text
+    planned = json.loads(shown("unlearn", run, "--client", "1", "--slice", "0", "--dry-run", "--json"))
+    arguments = ("unlearn", run, "--client", "1", "--slice", "0", "--key", "a", "--json")
+    done = json.loads(shown(*arguments))
+    assert done["modules_died"] == len(planned["modules_dying"]) > 0
+    assert done["live_modules"] == planned["after"]["live_modules"]
+    assert Path(done["certificate"]).is_file()
+    again = json.loads(shown(*arguments))
+    assert again == done | {"repeated": True}
+    assert "answered before" in shown("unlearn", run, "--client", "1", "--slice", "0", "--key", "a")
+    assert "none depends on deleted data" in shown("audit", run)
+    public = str(Path(run) / "signing.pub")
+    assert "holds" in shown("certificate", "verify", done["certificate"], "--key", public)
+    assert "6 trained now" not in shown("retrain", run)
+    assert "0 trained now" in shown("retrain", run)
+
+
+def test_records_from_a_file_and_from_standard_input(run: str, tmp_path: Path) -> None:
+    ids = sorted(json.loads(line)["id"] for line in ids_of(run))
+    (tmp_path / "ids.txt").write_text(f"\n {ids[0]} \n\n{ids[1]}\n")
+    assert "2 records deleted" in shown(
+        "unlearn", run, "--client", "client-0", "--records", str(tmp_path / "ids.txt")
+    )
+    done = fedsgt("unlearn", run, "--client", "client-0", "--records", "-", given=f"{ids[2]}\n")
+    assert "1 record deleted" in done.stdout
+
+
+def ids_of(run: str) -> list[str]:
+    from fedsgt.runs.records import load_holdings
+
+    client = load_holdings(open_run(Path(run)).config).clients[0]
+    return [json.dumps({"id": record.id}) for record in client.records]
+
+
+def test_a_batch(run: str, tmp_path: Path) -> None:
+    batch = tmp_path / "batch.json"
+    batch.write_text('[{"client": 0, "slices": [1]}, {"client": "client-2", "all": true}]')
+    assert "request at" in shown("unlearn", run, "--batch", str(batch))
+
+
+WRONG: dict[str, tuple[list[str], str]] = {
+    "no form": (["--client", "0"], "give --client with --records FILE, --slice N or --all"),
+    "two forms": (["--client", "0", "--all", "--slice", "0"], "give --client with"),
+    "no client": (["--all"], "give --client with"),
+    "batch and client": (["--batch", "x", "--client", "0"], "--batch stands alone"),
+    "no file": (["--client", "0", "--records", "nowhere.txt"], "nowhere.txt: cannot be read"),
+    "no batch": (["--batch", "nowhere.json"], "nowhere.json: cannot be read"),
+    "client": (["--client", "hospital", "--all"], "client 'hospital' is not in this run"),
+    "slice": (["--client", "0", "--slice", "5"], "client client-0 has no slice 5; it has 0 to 1"),
+    "empty key": (["--client", "0", "--all", "--key", ""], "the idempotency key is empty"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_input_is_one_line_and_changes_nothing(name: str, source: Path) -> None:
+    arguments, problem = WRONG[name]
+    before = open_run(source).ledger.entries()
+    done = fedsgt("unlearn", str(source), *arguments)
+    assert done.returncode == 2
+    assert problem in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert open_run(source).ledger.entries() == before
+
+
+BATCHES = [
+    "",
+    "{}",
+    "[]",
+    "[1]",
+    '[{"client": 1}]',
+    '[{"client": 1, "all": false}]',
+    '[{"client": 1, "slices": []}]',
+    '[{"client": 1, "records": [1]}]',
+    '[{"client": 1, "all": true, "slices": [0]}]',
+    "\ufeff",
+]
+
+
+@pytest.mark.parametrize("text", BATCHES)
+def test_a_batch_that_is_none(text: str, source: Path, tmp_path: Path) -> None:
+    (tmp_path / "batch.json").write_text(text)
+    done = fedsgt("unlearn", str(source), "--batch", str(tmp_path / "batch.json"))
+    assert done.returncode == 2
+    assert "batch.json" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_policy_is_followed_after_the_answer(source: Path, tmp_path: Path) -> None:
+    shutil.copytree(source, tmp_path / "run")
+    config = tmp_path / "run" / "run.toml"
+    config.write_text(config.read_text().replace('retrain = "never"', 'retrain = "now"'))
+    done = fedsgt("unlearn", str(tmp_path / "run"), "--client", "0", "--slice", "0")
+    assert done.returncode == 0
+    assert "retraining (now)" in done.stderr
+    assert "trained now" in done.stdout
+    assert "not due" in shown("retrain", str(tmp_path / "run"), "--if-due")
+
+
+def test_the_audit_fails_when_it_should(run: str) -> None:
+    (Path(run) / "copy.safetensors").write_text("a copy")
+    done = fedsgt("audit", run)
+    assert done.returncode == 1
+    assert "PROBLEM: not a file of a run" in done.stdout
+    assert json.loads(fedsgt("audit", run, "--json").stdout)["ok"] is False
+
+
+def test_a_client_comes_back(run: str, tmp_path: Path) -> None:
+    shown("unlearn", run, "--client", "1", "--all")
+    table = load_table("digits", Columns(("image",)), split="public", limit=12)
+    columns = {"id": table.ids, "label": table.labels, "image": [content[0] for content in table.contents]}
+    pq.write_table(
+        pa.table({name: list(values) for name, values in columns.items()}), tmp_path / "new.parquet"
+    )
+    text = shown("rejoin", run, "--client", "1", "--data", str(tmp_path / "new.parquet"), "--slices", "2")
+    assert "client-1~2 with 12 records in groups 2" in text
+    assert "none depends on deleted data" in shown("audit", run)
+    left = fedsgt("unlearn", run, "--client", "client-1~2", "--records", "-", given=f"{table.ids[0]}\n")
+    assert "1 record deleted, groups hit: 2" in left.stdout
+    done = fedsgt("rejoin", run, "--client", "1", "--data", str(tmp_path / "nowhere.parquet"))
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+
+
+def test_records_are_listed_for_their_client(run: str) -> None:
+    listed = json.loads(shown("records", run, "--client", "0", "--json"))
+    chosen = next(entry for entry in listed if entry["slice"] == 1)
+    assert f"client-0\t1\t{chosen['group']}\t{chosen['id']}" in shown("records", run, "--client", "client-0")
+    fedsgt("unlearn", run, "--client", "0", "--records", "-", given=f"\ufeff{chosen['id']}\r\n")
+    fedsgt("unlearn", run, "--client", "0", "--records", "-", given=f"{chosen['id']}\r\n")
+    left = json.loads(shown("records", run, "--client", "0", "--json"))
+    assert left == [entry for entry in listed if entry != chosen]
+    assert "is not in this run" in fedsgt("records", run, "--client", "x").stderr
+
+
+def test_an_interrupted_request_is_completed_and_said_so(run: str) -> None:
+    from fedsgt.unlearning.request import Deletion
+    from fedsgt.unlearning.unlearn import accept
+
+    answer = accept(open_run(Path(run)), [Deletion("client-1", slices=(0,))])
+    assert "not completed" in fedsgt("audit", run).stdout
+    done = fedsgt("unlearn", run, "--client", "1", "--slice", "0")
+    assert f"completed the interrupted request at {answer.position}; certificate" in done.stderr
+    assert f"was deleted before, by the request at {answer.position}" in done.stderr
+    assert "none depends on deleted data" in shown("audit", run)

@@ -1,0 +1,115 @@
+"""A run from a file and overrides, or one line that says what is wrong."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from fedsgt.config import Config, load, to_toml
+from fedsgt.errors import InputError
+
+
+def refused(*overrides: str, path: Path | None = None) -> str:
+    with pytest.raises(InputError) as error:
+        load(path, overrides)
+    message = str(error.value)
+    assert "\n" not in message
+    return message
+
+
+def test_the_defaults_are_the_papers_setting() -> None:
+    run = load()
+    assert (run.data.clients, run.grouping.groups, run.grouping.slices) == (10, 10, 5)
+    assert (run.data.partition, run.data.alpha, run.plan.kind, run.serving.strategy) == (
+        "dirichlet",
+        0.3,
+        "rotations",
+        "all",
+    )
+    assert (run.peft.rank, run.peft.alpha, run.training.learning_rate, run.training.epochs) == (
+        16,
+        16,
+        2e-3,
+        3,
+    )
+
+
+def test_a_file_and_overrides_over_it(tmp_path: Path) -> None:
+    path = tmp_path / "run.toml"
+    path.write_text('[plan]\nkind = "greedy"\nbudget = 4\n[grouping]\ngroups = 6\n')
+    run = load(path, ["plan.budget=8", "grouping.limits=[1,2,3,4,5,6,6,6,6,6]", "data.source=some/folder"])
+    assert (run.plan.kind, run.plan.budget, run.grouping.groups) == ("greedy", 8, 6)
+    assert run.grouping.limits == [1, 2, 3, 4, 5, 6, 6, 6, 6, 6]
+    assert run.data.source == "some/folder"
+
+
+def test_the_last_override_wins() -> None:
+    assert load(None, ["plan.budget=3", "plan.budget=4"]).plan.budget == 4
+
+
+def test_what_is_shown_loads_again_as_the_same_run(tmp_path: Path) -> None:
+    run = load(None, ["plan.kind=tree", "grouping.slices=[1,2,3,4,5,6,7,8,9,10]", "training.clip=0.5"])
+    path = tmp_path / "shown.toml"
+    path.write_text(to_toml(run))
+    assert load(path) == run
+    assert set(tomllib.loads(to_toml(run))) == set(Config.model_fields)
+
+
+@pytest.mark.parametrize(
+    ("override", "parts"),
+    [
+        ("plan.bugdet=8", ["plan.bugdet", "unknown", "did you mean budget?", "passes"]),
+        ("plna.budget=8", ["plna", "unknown", "did you mean plan?"]),
+        ("plan.budget=0", ["plan.budget", "0", "greater than or equal to 1"]),
+        ("plan.budget=2.5", ["plan.budget", "2.5", "integer"]),
+        ("plan.budget=true", ["plan.budget", "True", "integer"]),
+        ("plan.budget=many", ["plan.budget", "'many'", "integer"]),
+        ("plan.kind=tre", ["plan.kind", "'tre'", "'rotations'", "'tree'"]),
+        ("plan.passes=2", ["plan.passes", "2", "5.5"]),
+        ("grouping.groups=51", ["grouping.groups", "51", "at most 50"]),
+        ("grouping.slices=[5,5]", ["grouping.slices", "2 values", "10 clients"]),
+        ("grouping.slices=[5,5,0,5,5,5,5,5,5,5]", ["grouping.slices", "0", "greater than or equal to 1"]),
+        ("grouping.limits=[5]", ["grouping.limits", "1 values", "10 clients"]),
+        ("data.alpha=nan", ["data.alpha", "nan", "finite"]),
+        ("data.alpha=0", ["data.alpha", "0", "greater than 0"]),
+        ("data.seed=-1", ["data.seed", "-1", "greater than or equal to 0"]),
+        ("data.source=''", ["data.source", "''", "at least 1 character"]),
+        ("model.device=gpu", ["model.device", "'gpu'", "cuda"]),
+        ("serving.port=70000", ["serving.port", "70000", "65535"]),
+        ("unlearning.retrain=below-modules", ["unlearning.threshold", "below-modules"]),
+        ("unlearning.threshold=3", ["unlearning.threshold", "3", "never"]),
+    ],
+)
+def test_a_wrong_value_names_the_key_the_value_and_what_is_allowed(override: str, parts: list[str]) -> None:
+    message = refused(override)
+    for part in parts:
+        assert part in message
+
+
+def test_an_accuracy_is_a_share() -> None:
+    with pytest.raises(InputError, match=r"unlearning\.threshold: 90 is no accuracy; give a share, 0 to 1"):
+        load(None, ["unlearning.retrain=below-accuracy", "unlearning.threshold=90"])
+
+
+@pytest.mark.parametrize("override", ["plan.budget", "budget=8", "plan.budget.x=8", "=8", ".budget=8"])
+def test_what_is_no_override_says_how_to_write_one(override: str) -> None:
+    assert "section.key=value" in refused(override)
+
+
+def test_several_problems_are_counted() -> None:
+    assert "(and 1 more)" in refused("plan.budget=0", "plan.kind=x")
+
+
+def test_a_missing_file_a_folder_and_no_toml(tmp_path: Path) -> None:
+    assert "no such file" in refused(path=tmp_path / "none.toml")
+    assert "cannot be read" in refused(path=tmp_path)
+    path = tmp_path / "bad.toml"
+    path.write_text("plan = [")
+    assert "not TOML" in refused(path=path)
+    path.write_bytes(b"\xff\xfe")
+    assert "cannot be read" in refused(path=path)
+    path.write_text("plan = 3")
+    assert "plan: 3" in refused(path=path)
+    assert "not a section" in refused("plan.budget=1", path=path)

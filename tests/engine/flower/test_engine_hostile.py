@@ -1,0 +1,134 @@
+"""What a hostile client can answer, and what that may not do: end a training, stop a round, cost others."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from flower_world import Nodes
+from flwr.app import Array, ArrayRecord, ConfigRecord, Message, RecordDict
+from tiny_world import Quiet, World, made, trained
+
+from fedsgt.build.prepare import Prepared
+from fedsgt.build.site import Teller, fleet_of
+from fedsgt.build.train import train
+from fedsgt.engine.flower.engine import FlowerEngine
+from fedsgt.engine.flower.messages import Answer, Order, decode_answer
+from fedsgt.engine.flower.transport import Carrier, Fleet
+from fedsgt.engine.task import Notify
+from fedsgt.errors import InputError
+from fedsgt.runs.folder import RunFolder
+from fedsgt.runs.state import BUILT
+from fedsgt.unlearning.request import Deletion
+from fedsgt.unlearning.unlearn import unlearn
+
+SAID = {"updates": {"k": {"records": 1, "loss": "0.5", "seconds": 1}}, "problems": {}, "lacks": []}
+
+
+def content(text: str, data: bytes | None = None) -> RecordDict:
+    found = RecordDict({"fedsgt": ConfigRecord({"json": text})})
+    if data is not None:
+        found["state/k"] = ArrayRecord({"w": Array("float32", (1,), "numpy.ndarray", data)})
+    return found
+
+
+def header(text: str) -> bytes:
+    """The beginning of an array file that says this of itself."""
+    body = text.encode() + b"\n"
+    return b"\x93NUMPY\x01\x00" + len(body).to_bytes(2, "little") + body
+
+
+GARBAGE = {
+    "nothing": RecordDict(),
+    "deep": content("[" * 60_000),
+    "huge number": content(json.dumps(SAID).replace('"seconds": 1', f'"seconds": 1{"0" * 400}'), b""),
+    "no array": content(json.dumps(SAID), b""),
+    "zip": content(json.dumps(SAID), b"PK\x03\x04junk"),
+    "bomb": content(
+        json.dumps(SAID), header("{'descr': '<f4', 'fortran_order': False, 'shape': (1000000000000000,), }")
+    ),
+    "torn": content(json.dumps(SAID), header("{'descr': '<f4', 'shape': (1L,")),
+    "list": content("[]"),
+}
+
+
+@pytest.mark.parametrize("case", GARBAGE)
+def test_what_nobody_can_read_is_one_line(case: str) -> None:
+    with pytest.raises(InputError, match="its answer cannot be read") as caught:
+        decode_answer(GARBAGE[case], "c", 10**6)
+    assert "\n" not in str(caught.value)
+
+
+def test_who_always_lacks_something_is_not_asked_forever(images: World, tmp_path: Path) -> None:
+    asked: list[Order] = []
+
+    def lacks(order: Order, answer: Answer) -> Answer:
+        asked.append(order)
+        return Answer(lacks=("f" * 64,))
+
+    run = images.config("grouping.groups=2", "plan.budget=1")
+    train(run, tmp_path / "run", Quiet(), site=Nodes(spoil=lacks))
+    assert len(asked) == 2, "once a round"
+
+
+@pytest.mark.parametrize(
+    "said", ["no json", "[]", "[" * 60_000, '{"problem": "\\u001b[2J", "backbone": true}']
+)
+def test_a_last_word_costs_nobody_anything(
+    images: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str
+) -> None:
+    """Not even a lie about the backbone: only nodes of this machine are believed that."""
+    inner = Carrier.last_words
+
+    def last_words(self: Carrier, pause: float) -> Iterator[tuple[str, Message | None]]:
+        for client, reply in inner(self, pause):
+            if client == "c1" and reply is not None:
+                reply.content.config_records["fedsgt"]["json"] = said
+            yield client, reply
+
+    def others(folder: RunFolder, prepared: Prepared) -> Fleet:
+        found = fleet_of(folder, prepared)
+        return Fleet(found.records, found.hash_of, found.present, ours=False)
+
+    monkeypatch.setattr(Carrier, "last_words", last_words)
+    monkeypatch.setattr("flower_world.fleet_of", others)
+    run = images.config("grouping.groups=2", "plan.budget=1")
+    display = Quiet()
+    folder = train(run, tmp_path / "run", display, site=Nodes())
+    assert [client for client, _ in display.troubles] == ["c1"]
+    assert all(what.isprintable() for _, what in display.troubles)
+    assert made(folder) == trained(tmp_path / "here", run)
+    assert [entry.kind for entry in folder.ledger.entries()][-1] == BUILT
+
+
+class GoesForGood(Nodes):
+    """The client is never there; after some time it deletes everything, and is not needed any more."""
+
+    @contextmanager
+    def engine(
+        self, folder: RunFolder, prepared: Prepared, notify: Notify, teller: Teller
+    ) -> Iterator[FlowerEngine]:
+        with super().engine(folder, prepared, notify, teller) as found:
+            everybody = found.carrier.nodes()
+            found.carrier.nodes = lambda: {n: place for n, place in everybody.items() if n != self.client}
+            inner, steps = found.wait, iter(range(3000))
+
+            def wait() -> object:
+                if next(steps) == 30:
+                    unlearn(folder, [Deletion(self.client)])
+                return inner()
+
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(found, "wait", wait)
+                yield found
+
+
+def test_nobody_is_waited_for_in_vain(images: World, tmp_path: Path) -> None:
+    """What the absent client has no part in is trained: its own rounds are cancelled, and forgotten."""
+    site = GoesForGood()
+    folder = train(images.config("grouping.groups=4"), tmp_path / "run", Quiet(), site=site)
+    live = {entry.key for entry in folder.live().modules()}
+    assert live == folder.present()

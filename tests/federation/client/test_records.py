@@ -1,0 +1,148 @@
+"""A client's own records: sliced in secret, and once withdrawn never offered again."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+from remote_world import LABELS, SLICES, Federation, make_federation, make_run
+
+from fedsgt.errors import InputError
+from fedsgt.federation.client.records import Enrolment, OwnData
+
+
+@pytest.fixture
+def federation(tmp_path: Path) -> Federation:
+    return make_federation(tmp_path / "fed")
+
+
+def withdraw(own: OwnData, *ids: str, run: str | None = None) -> list[str]:
+    """The slices that changed."""
+    stale = own.stale(ids, run)
+    own.withdraw([own.hash_of(name) for name in ids], stale, run)
+    return stale
+
+
+def test_nobody_else_can_tell_where_a_record_is(federation: Federation) -> None:
+    before = federation.client("a")
+    (federation.folder / "a" / "salt").write_bytes(bytes(range(32)))
+    after = federation.client("a")
+    assert [r.id for r in before.records] == [r.id for r in after.records]
+    assert before.cut() != after.cut(), "slices depend on the salt"
+    assert set(before.fingerprints()).isdisjoint(after.fingerprints())
+    assert federation.own("a").salt.hex() not in repr(after)
+
+
+def test_withdrawn_records_leave_the_file_and_nobody_else_moves(federation: Federation) -> None:
+    own, before = federation.own("a"), federation.client("a")
+    changed = withdraw(own, "a03", "a04")
+    after = federation.client("a")
+    assert after == before.without(["a03", "a04"])
+    assert set(before.fingerprints()) - set(after.fingerprints()) == set(changed)
+    assert len(federation.ids("a")) == 28
+    assert not {"a03", "a04"} & set(federation.ids("a"))
+    state = (federation.folder / "a" / "state" / "withdrawn.json").read_text()
+    assert "a03" not in state
+
+
+def test_done_twice_it_is_done_once(federation: Federation) -> None:
+    own = federation.own("a")
+    changed = withdraw(own, "a03")
+    files = [federation.source("a"), federation.folder / "a" / "state" / "withdrawn.json"]
+    stamps = [path.stat().st_mtime_ns for path in files]
+    own.withdraw([own.hash_of("a03")], changed)
+    assert [path.stat().st_mtime_ns for path in files] == stamps
+
+
+def test_cut_short_before_the_file_was_rewritten(
+    federation: Federation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = federation.own("a")
+    stale = own.stale(["a03"])
+    with monkeypatch.context() as patch:
+        patch.setattr("fedsgt.federation.client.records.rewrite_parquet", _stop)
+        with pytest.raises(RuntimeError):
+            own.withdraw([own.hash_of("a03")], stale)
+    assert "a03" in federation.ids("a")
+    assert "a03" not in own.table(LABELS).ids, "left out all the same"
+    own.withdraw([own.hash_of("a03")], stale)
+    assert "a03" not in federation.ids("a")
+
+
+def _stop(*_: object) -> None:
+    raise RuntimeError
+
+
+def test_a_tombstone_leaves_the_file_alone(federation: Federation) -> None:
+    settings = federation.folder / "a" / "client.toml"
+    settings.write_text(settings.read_text().replace('"rewrite"', '"tombstone"'))
+    before = federation.source("a").read_bytes()
+    withdraw(federation.own("a"), "a03")
+    assert federation.source("a").read_bytes() == before
+    assert "a03" not in federation.own("a").table(LABELS).ids
+
+
+def test_kept_activations_of_changed_slices_go(federation: Federation) -> None:
+    own, client = federation.own("a"), federation.client("a")
+    for mark in client.fingerprints():
+        (own.cache / mark).mkdir(parents=True)
+        (own.cache / mark / "x.activations").write_bytes(b"hidden")
+    (changed,) = withdraw(own, "a03")
+    assert (own.cache / changed).is_file(), "nobody who still holds the slice writes it again"
+    assert (own.cache / changed).stat().st_size == 0
+    others = set(client.fingerprints()) - {changed}
+    assert all((own.cache / mark / "x.activations").exists() for mark in others)
+
+
+def test_withdrawn_from_one_run_it_stays_in_the_others(federation: Federation) -> None:
+    other = make_run(federation, "y", slices=SLICES)
+    own, first = federation.own("a"), federation.run().description.id
+    assert withdraw(own, "a03", run=first) == [], "the other run still learns from that slice"
+    assert "a03" not in own.table(LABELS, first).ids
+    assert "a03" in own.table(LABELS, other.description.id).ids
+    assert "a03" not in own.table(LABELS).ids, "who does not say which run gets it for none"
+    assert "a03" in federation.ids("a")
+    withdraw(own, "a03")
+    assert "a03" not in own.table(LABELS, other.description.id).ids
+    assert "a03" not in federation.ids("a")
+
+
+def test_all_of_it(federation: Federation) -> None:
+    own = federation.own("a")
+    withdraw(own, *federation.ids("a"))
+    assert federation.ids("a") == []
+    assert federation.client("a").slice_sizes() == (0,) * SLICES
+
+
+def test_a_record_that_comes_back_stays_out(federation: Federation) -> None:
+    whole = federation.source("a").read_bytes()
+    withdraw(federation.own("a"), "a03")
+    federation.source("a").write_bytes(whole)
+    assert "a03" not in federation.own("a").table(LABELS).ids
+
+
+@pytest.mark.parametrize("name", ["state/withdrawn.json", "state/enrolments/x.json"])
+def test_damaged_state_is_never_taken_for_none(federation: Federation, name: str) -> None:
+    withdraw(federation.own("a"), "a03")
+    (federation.folder / "a" / name).write_text('{"format": 1, "everywhere"')
+    with pytest.raises(InputError, match=rf"{name}: damaged .*restore it"):
+        federation.own("a").stale(["a04"])
+
+
+def test_the_salt_is_for_its_owner_only(federation: Federation) -> None:
+    salt = federation.folder / "a" / "salt"
+    os.chmod(salt, 0o644)
+    with pytest.raises(InputError, match="chmod 600"):
+        federation.own("a").table(LABELS)
+    os.chmod(salt, 0o600)
+    salt.write_bytes(b"short")
+    with pytest.raises(InputError, match=r"salt: salt is 5 bytes long"):
+        federation.own("a").table(LABELS)
+
+
+@pytest.mark.parametrize("run", ["../../x", "", "A" * 32, "0" * 33])
+def test_a_server_cannot_write_where_it_likes(run: str) -> None:
+    with pytest.raises(ValidationError):
+        Enrolment(run=run, name="a", slices=1, labels=2)

@@ -1,0 +1,259 @@
+"""A client withdraws its data: from every run, once, whatever stops in between; and nobody else's."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import random
+import shutil
+from collections.abc import Iterator
+from multiprocessing.context import ForkServerContext
+from pathlib import Path
+
+import pytest
+import remote_world
+import typer
+from click.testing import Result
+from remote_world import LABELS, SLICES, Federation, desk_process, make_federation, make_run
+from typer.testing import CliRunner
+from withdraw_child import withdraw_and_die
+
+from fedsgt.certificates.certificate import read_certificate
+from fedsgt.certificates.signing import PublicKey
+from fedsgt.cli.commands.withdraw import withdraw as command
+from fedsgt.errors import InputError
+from fedsgt.federation.client.withdraw import Outcome, send_pending, withdraw
+from fedsgt.unlearning.request import Deletion
+from fedsgt.unlearning.unlearn import unlearn
+
+
+@pytest.fixture
+def federation(tmp_path: Path) -> Federation:
+    return make_federation(tmp_path / "fed")
+
+
+@pytest.fixture
+def desk(federation: Federation) -> Iterator[None]:
+    with desk_process(federation.server):
+        yield
+
+
+def fedsgt_withdraw(federation: Federation, *options: str, name: str = "a") -> Result:
+    app = typer.Typer()
+    app.command()(command)
+    return CliRunner().invoke(app, [str(federation.folder / name / "client.toml"), *options])
+
+
+def pending(federation: Federation, name: str = "a") -> list[Path]:
+    return list((federation.folder / name / "state" / "pending").glob("*.json"))
+
+
+def states(outcomes: list[Outcome]) -> list[str]:
+    return [outcome.state for outcome in outcomes]
+
+
+def deleted(federation: Federation, run: str = "x") -> list[str]:
+    """All hashes of records that the ledger says were deleted, as often as it says so."""
+    parts = [part for entry in federation.requests(run) for part in entry.body["parts"]]
+    return [code for part in parts for code in part["records"]]
+
+
+@pytest.mark.usefixtures("desk")
+def test_records_leave_all_runs_and_the_file(federation: Federation) -> None:
+    make_run(federation, "y", slices=2)
+    x, y = (federation.client("a", run).hash_of("a07") for run in "xy")
+    done = fedsgt_withdraw(federation, "--record", "a07", "--json")
+    assert done.exit_code == 0
+    told = {entry["run"]: entry for entry in json.loads(done.stdout)}
+    assert (deleted(federation, "x"), deleted(federation, "y")) == ([x], [y])
+    for folder in map(federation.run, "xy"):
+        entry = told.pop(folder.description.id)
+        name = f"{entry['run']}-{entry['position']}.json"
+        path = federation.folder / "a" / "certificates" / name
+        assert entry["certificate"] == str(path)
+        assert read_certificate(path, PublicKey.read(folder.path / "signing.pub")).run == entry["run"]
+    assert not told
+    assert "a07" not in federation.ids("a")
+    assert pending(federation) == []
+    assert len(federation.ids("b")) == remote_world.EACH
+
+
+@pytest.mark.usefixtures("desk")
+def test_slices_and_all_by_the_command(federation: Federation) -> None:
+    sizes, run = federation.client("b").slice_sizes(), federation.run().description.id
+    shown = fedsgt_withdraw(federation, "--slice", "1", "--dry-run", name="b").stdout
+    assert shown.splitlines()[1:] == [f"run {run}: would delete {sizes[1]} records ({sizes[1]} of slice 1)"]
+    assert federation.requests() == []
+    assert f"{sizes[1]} records deleted" in fedsgt_withdraw(federation, "--slice", "1", name="b").stdout
+    assert federation.client("b").slice_sizes() == (sizes[0], 0, sizes[2])
+    assert f"{sizes[0] + sizes[2]} records deleted" in fedsgt_withdraw(federation, "--all", name="b").stdout
+    assert federation.ids("b") == []
+    again = fedsgt_withdraw(federation, "--all", name="b")
+    assert isinstance(again.exception, InputError)
+    assert "no record left" in str(again.exception)
+
+
+@pytest.mark.usefixtures("desk")
+def test_from_one_run_only(federation: Federation) -> None:
+    other = make_run(federation, "y", slices=2).description.id
+    first = federation.run().description.id
+    with pytest.raises(InputError, match="--run"):
+        withdraw(federation.settings("a"), Deletion("a", slices=(0,)))
+    outcomes = withdraw(federation.settings("a"), Deletion("a", records=("a07",)), first)
+    assert [outcome.run for outcome in outcomes] == [first]
+    assert federation.requests("y") == []
+    assert "a07" in federation.ids("a")
+    assert "a07" not in federation.own("a").table(LABELS, first).ids
+    outcomes = withdraw(federation.settings("a"), Deletion("a", records=("a07",)))
+    assert [outcome.run for outcome in outcomes] == [other], "the first has forgotten it already"
+    assert "a07" not in federation.ids("a")
+
+
+@pytest.mark.parametrize(
+    ("deletion", "message"),
+    [
+        (Deletion("a", records=("a00", "b00")), "no record has the id 'b00'"),
+        (Deletion("a", slices=(SLICES,)), f"no slice {SLICES}"),
+    ],
+)
+def test_what_is_not_there_is_not_asked_for(federation: Federation, deletion: Deletion, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        withdraw(federation.settings("a"), deletion)
+    assert pending(federation) == []
+    assert len(federation.ids("a")) == remote_world.EACH
+
+
+def test_options_that_do_not_go_together(federation: Federation) -> None:
+    for options in ([], ["--all", "--slice", "0"], ["--record", "a00", "--all"]):
+        assert isinstance(fedsgt_withdraw(federation, *options).exception, InputError)
+
+
+def test_a_desk_that_is_closed_gets_it_later(federation: Federation) -> None:
+    done = fedsgt_withdraw(federation, "--record", "a07")
+    assert done.exit_code == 1
+    assert "cannot be reached" in done.stderr
+    assert "the next start of fedsgt client" in done.stderr
+    assert len(pending(federation)) == 1
+    assert "a07" in federation.ids("a")
+    withdraw(federation.settings("a"), Deletion("a", records=("a07",)))
+    assert len(pending(federation)) == 1, "the same again is the same request"
+    withdraw(federation.settings("a"), Deletion("a", records=("a07", "a08")))
+    assert len(pending(federation)) == 2
+    with desk_process(federation.server):
+        assert states(send_pending(federation.settings("a"))) == ["accepted", "accepted"]
+    client = federation.client("a")
+    assert sorted(deleted(federation)) == sorted([client.hash_of("a07"), client.hash_of("a08")])
+    assert pending(federation) == []
+    assert not {"a07", "a08"} & set(federation.ids("a"))
+
+
+@pytest.mark.usefixtures("desk")
+def test_a_desk_of_another_authority_gets_nothing(federation: Federation, tmp_path: Path) -> None:
+    other = make_federation(tmp_path / "other")
+    shutil.copy(other.folder / "a" / "ca.crt", federation.folder / "a" / "ca.crt")
+    (outcome,) = withdraw(federation.settings("a"), Deletion("a", records=("a07",)))
+    assert outcome.state == "kept"
+    assert "CERTIFICATE_VERIFY_FAILED" in outcome.message
+    assert federation.requests() == []
+
+
+@pytest.mark.usefixtures("desk")
+def test_another_clients_key_deletes_nothing(federation: Federation) -> None:
+    shutil.copy(federation.folder / "b" / "node.key", federation.folder / "a" / "node.key")
+    done = fedsgt_withdraw(federation, "--all")
+    assert done.exit_code == 1
+    assert "(forged)" in done.stderr
+    assert federation.requests() == []
+    assert pending(federation) == []
+    assert len(federation.ids("a")) == remote_world.EACH
+
+
+@pytest.mark.usefixtures("desk")
+def test_what_the_operator_has_deleted_leaves_the_file_too(federation: Federation) -> None:
+    unlearn(federation.run(), [Deletion("a")])
+    assert states(withdraw(federation.settings("a"), Deletion("a"))) == ["nothing-left"]
+    assert federation.ids("a") == []
+
+
+@pytest.mark.usefixtures("desk")
+def test_a_run_that_the_server_has_lost(federation: Federation) -> None:
+    run = federation.run()
+    shutil.rmtree(run.path)
+    (outcome,) = withdraw(federation.settings("a"), Deletion("a", records=("a07",)))
+    assert outcome.state == "kept"
+    enrolment = federation.folder / "a" / "state" / "enrolments" / f"{outcome.run}.json"
+    assert f"remove {enrolment}" in outcome.message
+    enrolment.unlink()
+    assert states(send_pending(federation.settings("a"))) == ["nothing-left"]
+    assert "a07" not in federation.ids("a")
+
+
+class Killed:
+    """A client that is stopped in the middle of withdrawing, again and again; each time another record."""
+
+    def __init__(self, federation: Federation, processes: ForkServerContext) -> None:
+        self.federation, self.processes = federation, processes
+        self.records = iter(federation.ids("a"))
+        self.count = federation.folder / "count"
+
+    def stopped_at(self, step: int | None) -> tuple[str, bool]:
+        """The record, and whether the command came to its end."""
+        record = next(self.records)
+        arguments = (self.federation.folder / "a", record, step, self.count)
+        child = self.processes.Process(target=withdraw_and_die, args=arguments)
+        child.start()
+        child.join(120)
+        assert child.exitcode is not None, "it hangs"
+        return record, child.exitcode == 0
+
+    def resume(self, record: str, by_command: bool) -> None:
+        """At the next start of the client, or by the same command; which knows if all was done already."""
+        settings = self.federation.settings("a")
+        there = record in self.federation.own("a").table(LABELS).ids
+        if by_command and there:
+            outcomes = withdraw(settings, Deletion("a", records=(record,)))
+        else:
+            outcomes = send_pending(settings)
+            if not outcomes and record in self.federation.ids("a"):  # it stopped before anything was asked
+                outcomes = withdraw(settings, Deletion("a", records=(record,)))
+        assert set(states(outcomes)) <= {"accepted"}
+
+    def check(self, record: str) -> None:
+        federation, own = self.federation, self.federation.own("a")
+        code = federation.client("a").hash_of(record)
+        assert deleted(federation).count(code) == 1, "never twice"
+        assert record not in federation.ids("a")
+        assert own.hash_of(record) in own.withdrawn()
+        assert pending(federation) == []
+        held = (federation.folder / "a" / "certificates").glob("*.json")
+        assert any(code in path.read_text() for path in held)
+        assert not list((federation.folder / "a" / "state").rglob(".*"))
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Killed]:
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["withdraw_child"])
+    federation = make_federation(tmp_path_factory.mktemp("killed") / "fed")
+    with pytest.MonkeyPatch.context() as patch, desk_process(federation.server):
+        patch.setenv("PYTHONPATH", str(Path(remote_world.__file__).parent), prepend=os.pathsep)
+        yield Killed(federation, context)
+
+
+def test_killed_at_any_step_it_is_finished_later_and_done_once(killed: Killed) -> None:
+    for _ in range(2):  # the first makes the folders
+        record, whole = killed.stopped_at(None)
+        assert whole
+        killed.check(record)
+    steps = int(killed.count.read_text())
+    chosen = sorted(random.Random(0).sample(range(1, steps + 1), 20))
+    known = []
+    for number, step in enumerate(chosen):
+        record, whole = killed.stopped_at(step)
+        assert not whole
+        known.append(killed.federation.client("a").hash_of(record) in deleted(killed.federation))
+        killed.resume(record, by_command=number % 2 == 0)
+        killed.check(record)
+    assert known == sorted(known)
+    assert set(known) == {False, True}, "before and after the desk had accepted it"

@@ -1,0 +1,243 @@
+"""The desk, a process of its own behind TLS: it does what clients may ask, once, and refuses the rest."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from remote_world import Federation, desk_connection, desk_process, make_federation
+
+from fedsgt.certificates.certificate import read_certificate
+from fedsgt.certificates.signing import PublicKey
+from fedsgt.federation.keys import load_private
+from fedsgt.federation.server.desk import MAX_BYTES, REFUSED, Refusals
+from fedsgt.federation.signed_request import Envelope, check, petition, petitions
+from fedsgt.proof.audit import audit
+from fedsgt.unlearning.unlearn import accept_parts, unfinished
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A federation whose desk is open."""
+
+    federation: Federation
+    process: subprocess.Popen[str]
+
+    def asked(self, name: str, *ids: str, key: str | None = None) -> Envelope:
+        """A request for these records of the client, signed with its key or another's."""
+        used = load_private(self.federation.settings(key or name).key)
+        run, client = self.federation.run().description.id, self.federation.client(name)
+        (found,) = petitions(used, run, client, ids)
+        return found
+
+    def send(self, envelope: object) -> httpx.Response:
+        return self.send_bytes(json.dumps(envelope).encode())
+
+    def send_bytes(self, data: bytes) -> httpx.Response:
+        with desk_connection(self.federation.server) as client:
+            return client.post("/v1/requests", content=data)
+
+    def refusals(self) -> list[dict[str, Any]]:
+        path = self.federation.folder / "server" / REFUSED
+        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+    def head(self) -> int:
+        return self.federation.run().ledger.head()
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    federation = make_federation(tmp_path_factory.mktemp("desk") / "fed")
+    with desk_process(federation.server) as process:
+        yield Scene(federation, process)
+
+
+def test_an_answer_means_that_it_is_done(scene: Scene) -> None:
+    asked = scene.asked("a", "a00", "a01")
+    response = scene.send(asked)
+    assert response.status_code == 200
+    told, folder = response.json(), scene.federation.run()
+    assert told.keys() == {"position", "time", "records", "groups", "modules_died", "certificate"}
+    assert told["records"] == 2
+    (request,) = folder.live().requests
+    assert (request.position, request.body["groups"]) == (told["position"], told["groups"])
+    assert folder.present() == {entry.key for entry in folder.live().modules()}
+    assert not unfinished(folder)
+    written = folder.path / "certificates" / f"{told['position']:06d}.json"
+    assert json.loads(written.read_text()) == told["certificate"]
+    certificate = read_certificate(written, PublicKey.read(folder.path / "signing.pub"))
+    assert certificate.request.parts[0].client == asked["body"]["client_hash"]
+    assert [finding for finding in audit(folder) if finding.problem] == []
+    assert "torch" not in Path(f"/proc/{scene.process.pid}/maps").read_text(), "a deletion loads no torch"
+
+
+def test_the_same_again_is_refused_and_told_what_was_answered(scene: Scene) -> None:
+    asked = scene.asked("a", "a02")
+    first, head = scene.send(asked).json(), scene.head()
+    again = scene.send(asked)
+    assert (again.status_code, again.json()["error"]) == (409, "replayed")
+    assert again.json()["first"] == first
+    assert scene.refusals()[-1]["reason"] == "replayed"
+    assert scene.head() == head
+
+
+def test_another_request_under_the_same_number(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    used = scene.asked("a", "a03")
+    scene.send(used)
+    monkeypatch.setattr("secrets.token_hex", lambda size: used["body"]["nonce"])
+    head, other = scene.head(), scene.asked("a", "a04")
+    again = scene.send(other)
+    assert again.json().keys() == {"error", "message"}, "what others were answered is not for everybody"
+    assert (again.status_code, again.json()["error"]) == (409, "replayed")
+    assert scene.head() == head
+
+
+def other_key(scene: Scene) -> object:
+    return scene.asked("a", "a05", key="b")
+
+
+def other_run(scene: Scene) -> object:
+    asked = scene.asked("a", "a05")
+    return {**asked, "body": {**asked["body"], "run": "0" * 32}}
+
+
+def other_record(scene: Scene) -> object:
+    asked, other = scene.asked("a", "a05"), scene.asked("a", "a06")
+    records = {name: other["body"][name] for name in ("records", "slices")}
+    return {**asked, "body": {**asked["body"], **records}}
+
+
+def other_client(scene: Scene) -> object:
+    asked = scene.asked("a", "a05")
+    return {**asked, "body": {**asked["body"], "client": "b"}}
+
+
+def unknown_client(scene: Scene) -> object:
+    asked = scene.asked("a", "a05")
+    return {**asked, "body": {**asked["body"], "client": "z" * 150}}
+
+
+def no_such_slice(scene: Scene) -> object:
+    federation = scene.federation
+    key = load_private(federation.settings("a").key)
+    return petition(key, federation.run().description.id, federation.client("a"), [99])
+
+
+def no_request(scene: Scene) -> object:
+    return {"body": {"client": "a", "run": 7}, "signature": "AAAA"}
+
+
+@pytest.mark.parametrize(
+    ("make", "status", "code"),
+    [
+        (other_key, 403, "forged"),
+        (other_record, 403, "forged"),
+        (other_client, 403, "forged"),
+        (other_run, 404, "unknown-run"),
+        (unknown_client, 404, "unknown-client"),
+        (no_such_slice, 422, "out-of-range"),
+        (no_request, 400, "malformed"),
+    ],
+)
+def test_refused_logged_and_nothing_done(
+    scene: Scene, make: Callable[[Scene], object], status: int, code: str
+) -> None:
+    head, before, envelope = scene.head(), len(scene.refusals()), make(scene)
+    response = scene.send(envelope)
+    assert (response.status_code, response.json()["error"]) == (status, code)
+    assert response.json().keys() == {"error", "message"}
+    assert scene.head() == head
+    (line,) = scene.refusals()[before:]
+    assert line.keys() == {"time", "reason", "client", "run", "sha256"}
+    assert line["reason"] == code
+    assert len(line["client"]) <= 100
+    assert isinstance(envelope, dict)
+    assert envelope["signature"] not in json.dumps(line)
+
+
+@pytest.mark.parametrize(
+    ("data", "status"),
+    [
+        (b"", 400),
+        (b"\xff\xfe", 400),
+        (b'{"body": {}, "body": {}}', 400),
+        (b"[" * 100_000, 400),
+        (b'{"body": 1e5}', 400),
+        (b" " * (MAX_BYTES + 1), 413),
+        (b" " * (20 * MAX_BYTES), 413),
+    ],
+)
+def test_bytes_that_are_no_request(scene: Scene, data: bytes, status: int) -> None:
+    head, before = scene.head(), len(scene.refusals())
+    response = scene.send_bytes(data)
+    assert response.status_code == status
+    assert response.json()["error"] == ("malformed" if status == 400 else "too-large")
+    assert "\n" not in response.json()["message"]
+    assert len(scene.refusals()) == before + 1
+    assert scene.head() == head
+
+
+def test_several_at_once(scene: Scene) -> None:
+    """Each is done once, whoever comes first; the twins of one are told its answer."""
+    asked = [scene.asked("b", f"b{number:02d}") for number in range(4)]
+    with ThreadPoolExecutor(8) as threads:
+        found = list(threads.map(scene.send, asked * 2))
+    assert sorted(response.status_code for response in found) == [200] * 4 + [409] * 4
+    answers = {json.dumps(r.json().get("first") or r.json(), sort_keys=True) for r in found}
+    assert len(answers) == 4
+    hashes = [part["records"] for entry in scene.federation.requests() for part in entry.body["parts"]]
+    assert all(hashes.count(next(iter(each["body"]["records"].values()))) == 1 for each in asked)
+
+
+def test_other_addresses_have_the_same_shape_of_error(scene: Scene) -> None:
+    with desk_connection(scene.federation.server) as client:
+        for response in (client.get("/v1/requests"), client.get("/docs"), client.post("/v1/health")):
+            assert response.status_code in (404, 405)
+            assert response.json().keys() == {"error", "message"}
+
+
+def test_nobody_talks_to_it_in_the_clear_or_with_another_authority(scene: Scene) -> None:
+    address = f"127.0.0.1:{scene.federation.server.desk_port}/v1/health"
+    with httpx.Client(trust_env=False, timeout=10) as client:
+        for scheme in ("http", "https"):
+            with pytest.raises(httpx.TransportError):
+                client.get(f"{scheme}://{address}")
+
+
+def test_a_port_that_is_taken_is_one_line(scene: Scene) -> None:
+    command = [sys.executable, "-m", "fedsgt.federation.server.desk", str(scene.federation.folder / "server")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2
+    assert done.stderr.startswith("fedsgt: desk: cannot listen on 127.0.0.1:")
+    assert done.stderr.count("\n") == 1
+
+
+def test_what_was_accepted_before_a_stop_is_finished_at_the_next_start(tmp_path: Path) -> None:
+    federation = make_federation(tmp_path / "fed")
+    folder, key = federation.run(), load_private(federation.settings("a").key)
+    envelope = petition(key, folder.description.id, federation.client("a"), [0])
+    found = check(envelope, folder.live())
+    accept_parts(folder, found.parts, found.content, found.key)
+    assert len(unfinished(folder)) == 1
+    folder.ledger.close()
+    with desk_process(federation.server):
+        assert not unfinished(federation.run())
+
+
+def test_the_log_of_refusals_cannot_fill_the_disk(tmp_path: Path) -> None:
+    refusals = Refusals(tmp_path / REFUSED, limit=1000)
+    for number in range(100):
+        refusals.note("forged", b"%d" % number)
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert names == ["refused.1.jsonl", "refused.jsonl"]
+    assert all(path.stat().st_size < 1300 for path in tmp_path.iterdir())
+    last = json.loads((tmp_path / REFUSED).read_text().splitlines()[-1])
+    assert (last["client"], last["run"]) == (None, None)

@@ -1,0 +1,134 @@
+"""Families of sets: every move keeps them trainable, and their levels add up to the plan's exact score."""
+
+import random
+
+import numpy as np
+import pytest
+
+from fedsgt.plans import Plan, rotations
+from fedsgt.plans.scoring.subsets import members
+from fedsgt.plans.tree.coverage import make_coverage, requests_watched, unhit_counts
+from fedsgt.plans.tree.family import Family, chain_family, plan_of, rotation_family
+from fedsgt.theory import distinct_groups
+
+PRIOR = np.array([0.3, 0.05, 0.2, 0.1, 0.25, 0.1])
+
+
+def wandered(groups: int, moves: int, seed: int) -> Family:
+    """The rotations' family after many accepted moves."""
+    rng, family = random.Random(seed), rotation_family(groups, range(groups))
+    for _ in range(moves):
+        family.replace(family.propose(rng))
+    return family
+
+
+def standing(family: Family) -> bool:
+    """Every set of two groups or more has a parent in the family."""
+    return all(
+        any(parent & child == parent for parent in family.levels[size - 1])
+        for size in range(2, family.groups + 1)
+        for child in family.levels[size]
+    )
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_moves_keep_every_set_standing_on_a_smaller_one(seed: int) -> None:
+    rng, family = random.Random(seed), rotation_family(6, range(6))
+    for _ in range(300):
+        family.replace(family.propose(rng))
+        assert standing(family)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_moves_keep_single_groups_the_full_set_and_no_double(seed: int) -> None:
+    family = wandered(6, 500, seed)
+    assert sorted(family.levels[1]) == [1 << group for group in range(6)]
+    assert family.levels[6] == [0b111111]
+    for size, level in enumerate(family.levels):
+        assert len(level) == len(set(level))
+        assert all(len(members(mask)) == size for mask in level)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_cost_is_kept_up_to_date(seed: int) -> None:
+    family, rng = wandered(6, 500, seed), random.Random(seed)
+    assert family.passes == plan_of(family).passes
+    changes = family.propose(rng)
+    expected = family.passes_with(changes)
+    family.replace(changes)
+    assert family.passes == expected == family.copy().passes
+
+
+def test_moves_leave_a_copy_alone() -> None:
+    family = wandered(6, 50, 0)
+    twin = family.copy()
+    before = [list(level) for level in twin.levels]
+    rng = random.Random(1)
+    for _ in range(100):
+        family.replace(family.propose(rng))
+    assert twin.levels == before != family.levels
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_plan_trains_each_set_of_the_family_once(seed: int) -> None:
+    family = wandered(6, 500, seed)
+    plan = plan_of(family)
+    assert set(plan.sets) == {mask for level in family.levels for mask in level}
+    assert plan.modules == len(plan.sets)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_sequences_are_the_paths_to_the_leaves_longest_first(seed: int) -> None:
+    plan = plan_of(wandered(6, 500, seed))
+    parents = {node.prefix[:-1] for node in plan.nodes}
+    assert set(plan.sequences) == {node.prefix for node in plan.nodes if node.prefix not in parents}
+    assert sorted(plan.sequences, key=len, reverse=True) == list(plan.sequences)
+    assert len(plan.sequences[0]) == 6
+
+
+def test_the_rotations_family_trains_their_sets() -> None:
+    for starts in (range(5), [0, 2]):
+        paths = [tuple((start + step) % 5 for step in range(5)) for start in starts]
+        arcs, singles = Plan.of("arcs", 5, paths).sets, {1 << group: 1 for group in range(5)}
+        assert plan_of(rotation_family(5, starts)).sets == arcs | singles
+
+
+@pytest.mark.parametrize(
+    ("passes", "singles"), [(3.0, [2]), (3.19, [2]), (3.2, [2, 0]), (3.7, [2, 0, 4, 1]), (9, 5)]
+)
+def test_a_chain_takes_the_order_given_and_as_many_roots_as_it_can_pay(
+    passes: float, singles: list[int] | int
+) -> None:
+    family = chain_family([2, 0, 4, 1, 3], passes)
+    heads = [members(mask)[0] for mask in family.levels[1]]
+    assert heads == ([2, 0, 4, 1, 3] if singles == 5 else singles)
+    assert [members(mask) for (mask,) in family.levels[2:]] == [
+        [0, 2],
+        [0, 2, 4],
+        [0, 1, 2, 4],
+        [0, 1, 2, 3, 4],
+    ]
+    assert family.passes <= passes
+
+
+@pytest.mark.parametrize("prior", [None, PRIOR], ids=["uniform", "prior"])
+@pytest.mark.parametrize("seed", range(3))
+def test_levels_add_up_to_the_plans_exact_score(prior: np.ndarray | None, seed: int) -> None:
+    family, coverage = wandered(6, 500, seed), make_coverage(6, prior)
+    total = sum((coverage.measure(level) for level in family.levels[1:]), coverage.nothing)
+    expected = plan_of(family).expected_live(coverage.requests, prior)
+    assert coverage.curve(total).tolist() == pytest.approx(expected, abs=1e-12)
+
+
+def test_the_search_watches_at_least_sixty_requests() -> None:
+    assert requests_watched(10) == list(range(61))
+    assert requests_watched(16)[-1] > 2 * rotations(16).deletion_rate()
+
+
+def test_unhit_counts_are_the_law_of_the_groups_hit() -> None:
+    table = unhit_counts(5, 7)
+    for requests in range(8):
+        for hit in range(6):
+            assert table[requests, 5 - hit] == pytest.approx(
+                float(distinct_groups(5, requests, hit)), abs=1e-15
+            )

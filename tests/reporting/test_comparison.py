@@ -1,0 +1,199 @@
+"""A run beside others: true numbers, remembered runs, and notes where accuracies do not compare."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from command import fedsgt
+from documents import ROOT
+from html_page import Page
+from paper_run import code, delete, describe, fill, paper_run
+
+from fedsgt.config import load
+from fedsgt.errors import InputError
+from fedsgt.reporting.comparison import Comparison, system_of
+from fedsgt.reporting.report import read_report, write_report
+from fedsgt.runs.folder import RunFolder, open_run
+
+ROTATIONS = [(0, 1, 2), (2, 0, 1), (1, 2, 0)]
+STRATEGIES = {"all": {"accuracy": 0.75, "low": 0.7, "high": 0.8}}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> RunFolder:
+    made = paper_run(tmp_path / "run", describe(ROTATIONS, [10, 20, 30]))
+    fill(made)
+    return made
+
+
+@pytest.fixture
+def other(tmp_path: Path) -> RunFolder:
+    """As FedAvg: one group, four rounds."""
+    made = paper_run(tmp_path / "other", describe([(0,)], [10]), "training.rounds=4")
+    fill(made)
+    return made
+
+
+def evaluated(folder: RunFolder, test: str) -> None:
+    """As `fedsgt evaluate` leaves it, on test records of this name."""
+    found = {"position": folder.ledger.head(), "records": 40, "strategies": STRATEGIES}
+    found["sequences"] = [[STRATEGIES["all"]]]
+    (folder.path / "evaluation.json").write_text(json.dumps(found))
+    key = folder.description.modules[0].key
+    folder.modules.objects.write(f"modules/{key}/test-{test}.safetensors", b"")
+
+
+def compared(folder: RunFolder, *others: RunFolder) -> Comparison:
+    found = read_report(folder, against=[one.path for one in others]).comparison
+    assert found is not None
+    return found
+
+
+def test_a_row_for_each_run(folder: RunFolder, other: RunFolder) -> None:
+    delete(folder, 2)
+    own, theirs = compared(folder, other).rows
+    assert (own.modules, own.live_modules, own.passes, own.rounds_per_client) == (9, 3, 6.0, 6.0)
+    assert own.requests == 1
+    assert own.until_exhausted == pytest.approx(3 * (1 + 1 / 2 + 1 / 3))
+    # Groups 0 and 1 still begin a sequence; each is spared by a request with chance 2/3, both by 1/3.
+    assert own.alive == pytest.approx([2 * (2 / 3) ** n - (1 / 3) ** n for n in (10, 20)])
+    assert (theirs.modules, theirs.live_modules, theirs.passes, theirs.rounds_per_client) == (1, 1, 4.0, 4.0)
+    assert (theirs.requests, theirs.until_exhausted, theirs.alive) == (0, 1.0, [0.0, 0.0])
+    assert theirs.system.startswith("1 group (random), 1 sequence (rotations), 4 rounds a module")
+
+
+def test_a_group_is_hit_as_often_as_it_has_slices_with_records(folder: RunFolder, tmp_path: Path) -> None:
+    # Three, two and one slice, but the first of all has no records: 2, 2 and 1 of five.
+    uneven = describe(ROTATIONS, [10, 20, 30], fresh={0}, group_of=[0, 0, 0, 1, 1, 2])
+    other = paper_run(tmp_path / "other", uneven)
+    fill(other)
+    even, row = compared(folder, other).rows
+    assert even.until_exhausted == 5.5
+    assert row.until_exhausted == pytest.approx(2 / 0.4 + 1 / 0.2 - 1 / 0.8 - 2 / 0.6 + 1)
+    assert row.alive == pytest.approx([2 * 0.6**n + 0.8**n - 0.2**n - 2 * 0.4**n for n in (10, 20)])
+
+
+def test_an_exhausted_run_is_shown(folder: RunFolder, other: RunFolder) -> None:
+    delete(other, 0)
+    row = compared(folder, other).rows[1]
+    assert (row.live_modules, row.alive) == (0, [0.0, 0.0])
+
+
+def test_isolated_parts_and_retraining_are_named(folder: RunFolder) -> None:
+    again = load(None, ["unlearning.retrain=now"])
+    assert system_of(again, folder.description).endswith("lora of rank 16, retrain now")
+    for sequences, words in (
+        ([(0, 1), (1, 0), (2, 3), (3, 2)], "4 groups (random) in 2 isolated parts, 4 sequences"),
+        ([(0, 1), (2, 3), (1, 2), (0, 3)], "4 groups (random), 4 sequences"),
+    ):
+        assert words in system_of(folder.config, describe(sequences, [5] * 4))
+
+
+def test_runs_are_remembered_and_computed_anew(folder: RunFolder, other: RunFolder) -> None:
+    assert "Comparison" not in Page(write_report(folder)).words
+    write_report(folder, against=[other.path, other.path])
+    assert json.loads((folder.path / "compared.json").read_text()) == [str(other.path.resolve())]
+    before = Page(write_report(folder)).said
+    assert "other 1 group (random)" in before
+    assert "1 live of 1" in before
+    delete(other, 0)
+    assert "0 live of 1" in Page(write_report(folder)).said
+    delete(folder, 0)  # a deletion leaves the list
+    assert "Comparison" in Page(write_report(folder)).words
+
+
+def test_a_remembered_run_that_is_gone_is_left_out(folder: RunFolder, other: RunFolder) -> None:
+    compared(folder, other)
+    other.ledger.close()
+    shutil.rmtree(other.path)
+    page = Page(write_report(folder))
+    assert f"Left out: {other.path.resolve()}: no such run" in page.said
+    found = read_report(folder).comparison
+    assert found is not None
+    assert [row.path.name for row in found.rows] == ["run"]
+    assert len(found.left_out) == 1
+
+
+def test_a_wrong_folder_is_told_before_anything_is_written(folder: RunFolder, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    for name, words in (("nowhere", "no such run"), ("empty", "not a run"), ("run", "the run itself")):
+        with pytest.raises(InputError, match=words) as refused:
+            write_report(folder, against=[tmp_path / name])
+        assert "\n" not in str(refused.value)
+    assert not (folder.path / "compared.json").exists()
+    assert not (folder.path / "report.html").exists()
+
+
+def test_a_list_that_cannot_be_read_is_told(folder: RunFolder) -> None:
+    for text in ("{", "{}", "[1]"):
+        (folder.path / "compared.json").write_text(text)
+        with pytest.raises(InputError, match="may be removed"):
+            write_report(folder)
+
+
+def test_accuracies_that_do_not_compare_are_marked(folder: RunFolder, tmp_path: Path) -> None:
+    others = []
+    for name, test, backbone in (
+        ("same", "aa", "backbone"),
+        ("test", "bb", "backbone"),
+        ("backbone", "aa", "another"),
+        ("unmeasured", None, "backbone"),
+    ):
+        made = paper_run(tmp_path / name, describe(ROTATIONS, [5] * 3, backbone=code(backbone)))
+        fill(made)
+        if test:
+            evaluated(made, test)
+        others.append(made)
+    evaluated(folder, "aa")
+    found = compared(folder, *others)
+    assert [found.unlike(row) for row in found.rows] == [
+        [],
+        [],
+        ["other test records"],
+        ["another backbone"],
+        [],
+    ]
+    assert [row.accuracy for row in found.rows] == [STRATEGIES["all"]] * 4 + [None]
+    said = Page(write_report(folder)).said
+    assert "test has other test records: its accuracy is not comparable with run's." in said
+    assert "backbone has another backbone" in said
+    assert "75.0% 70.0 to 80.0" in said
+    assert "fedsgt evaluate measures the accuracies that are not measured yet" in said
+
+
+def test_names_from_outside_are_escaped_and_told_apart(folder: RunFolder, tmp_path: Path) -> None:
+    odd = paper_run(tmp_path / "<i>&", describe(ROTATIONS, [5] * 3))
+    namesake = paper_run(tmp_path / "elsewhere" / "run", describe(ROTATIONS, [5] * 3))
+    page = Page(write_report(folder, against=[odd.path]))
+    assert "<i>&" in page.words
+    assert "i" not in page.tags
+    page = Page(write_report(folder, against=[namesake.path]))
+    assert {str(folder.path.resolve()), str(namesake.path.resolve())} <= set(page.words)
+
+
+# --- the command
+
+
+def test_the_json_has_the_pages_numbers_and_its_keys_are_documented(
+    folder: RunFolder, other: RunFolder
+) -> None:
+    done = fedsgt("report", str(folder.path), "--no-evaluate", "--json", "--against", str(other.path))
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert not (folder.path / "report.html").exists()
+    assert found == {**read_report(open_run(folder.path)).to_json(), "made": found["made"]}
+    costs, comparison = found["costs"], found["comparison"]
+    text = (ROOT / "docs/status.md").read_text(encoding="utf-8")
+    for part in (found, costs, costs["seconds"], costs["per_client"], comparison, comparison["runs"][0]):
+        for key in part:
+            assert f"`{key}`" in text, key
+
+
+def test_json_writes_no_file(folder: RunFolder, tmp_path: Path) -> None:
+    done = fedsgt("report", str(folder.path), "--json", "-o", str(tmp_path / "x.html"))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.count("\n") == 1
+    assert "leave out -o" in done.stderr

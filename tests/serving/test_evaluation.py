@@ -1,0 +1,266 @@
+"""Evaluation of what is live: what it computes, what it keeps beside the modules, and when it begins anew."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tiny_world import Quiet, World
+
+from fedsgt.build.train import train
+from fedsgt.engine.inprocess import InProcess
+from fedsgt.engine.worker import SliceData, Worker
+from fedsgt.runs.folder import RunFolder, open_run
+from fedsgt.runs.records import load_test
+from fedsgt.serving import evaluation as module
+from fedsgt.serving.evaluation import Accuracy, Evaluation, Examiner, evaluate, score
+from fedsgt.store import CorruptModule
+
+SEQUENCES = [[0, 1, 2], [2, 0, 1], [1, 2, 0]]
+
+
+@pytest.fixture(scope="module")
+def trained(images: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("evaluate") / "run"
+    train(images.config(), path, Quiet()).ledger.close()
+    return path
+
+
+@pytest.fixture
+def folder(trained: Path, tmp_path: Path) -> RunFolder:
+    return open_run(shutil.copytree(trained, tmp_path / "run"))
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
+    """Every chain that workers were asked for."""
+    chains: list[tuple[str, ...]] = []
+    inner = InProcess.predict
+
+    def predict(self: InProcess, wanted: Any, *rest: Any) -> Any:
+        chains.extend(wanted)
+        return inner(self, wanted, *rest)
+
+    monkeypatch.setattr(InProcess, "predict", predict)
+    return chains
+
+
+def request(folder: RunFolder, *groups: int) -> int:
+    with folder.ledger.writing() as writer:
+        return writer.append("request", {"parts": [], "groups": list(groups)}).position
+
+
+def key(folder: RunFolder, *groups: int) -> str:
+    return folder.description.keys[groups]
+
+
+def kept(folder: RunFolder) -> list[Path]:
+    return sorted(folder.path.glob("modules/*/test-*.safetensors"))
+
+
+def shapes(found: Evaluation) -> list[int]:
+    return [len(curve) for curve in found.sequences]
+
+
+def test_everything_is_scored_and_written(folder: RunFolder) -> None:
+    found = evaluate(folder)
+    assert shapes(found) == [3, 3, 3]
+    assert set(found.strategies) == {"all", "min", "long", "merged"}
+    assert (found.records, found.position) == (6, folder.ledger.head())
+    assert found.agreement is not None
+    assert 0 <= found.agreement <= 1
+    assert json.loads((folder.path / "evaluation.json").read_text()) == json.loads(found.to_text())
+    assert len(kept(folder)) == 9
+
+
+def test_a_second_evaluation_computes_nothing_again(folder: RunFolder, asked: list[tuple[str, ...]]) -> None:
+    first = evaluate(folder)
+    assert len(asked) == 9
+    assert evaluate(open_run(folder.path)) == first
+    assert len(asked) == 9
+
+
+def test_after_a_deletion_only_live_prefixes_count(folder: RunFolder, asked: list[tuple[str, ...]]) -> None:
+    whole = evaluate(folder)
+    position = request(folder, 1)
+    left = evaluate(folder)
+    assert (shapes(left), left.position) == ([1, 2, 0], position)
+    assert left.sequences[1] == whole.sequences[1][:2]
+    assert len(asked) == 9
+    alone = open_run(folder.path)
+    for file in kept(folder):
+        file.unlink()
+    assert evaluate(alone) == left
+    assert set(asked[9:]) == {alone.description.chain(groups) for groups in ((0,), (2,), (2, 0))}
+
+
+def test_exhausted_has_no_accuracy(folder: RunFolder) -> None:
+    request(folder, 0, 1, 2)
+    found = evaluate(folder)
+    assert (shapes(found), found.strategies, found.agreement) == ([0, 0, 0], {}, None)
+
+
+def test_what_is_kept_goes_with_its_module(folder: RunFolder) -> None:
+    evaluate(folder)
+    gone = key(folder, 2, 0)
+    folder.modules.discard(gone)
+    assert not (folder.path / "modules" / gone).exists()
+    assert len(kept(folder)) == 8
+
+
+def test_damaged_notes_are_computed_again_and_other_test_records_have_their_own(
+    folder: RunFolder, images: World, asked: list[tuple[str, ...]]
+) -> None:
+    first = evaluate(folder)
+    for file in kept(folder)[:2]:
+        file.write_bytes(file.read_bytes()[:-1] + b"\x55")
+    kept(folder)[2].write_bytes(b"torn")
+    assert evaluate(folder) == first
+    assert len(asked) == 12
+    data = folder.config.data.model_copy(update={"test_limit": 4})
+    other = RunFolder(folder.path, folder.config.model_copy(update={"data": data}), folder.description)
+    assert evaluate(other).records == 4
+    assert len(kept(folder)) == 18
+
+
+def test_damaged_modules_count_as_not_there(folder: RunFolder) -> None:
+    evaluate(folder)
+    file = folder.path / "modules" / key(folder, 2, 0) / "module.safetensors"
+    file.write_bytes(file.read_bytes()[:-1] + b"\x55")
+    assert shapes(evaluate(folder)) == [3, 1, 3]
+
+
+def test_a_deletion_meanwhile_begins_it_anew_and_leaves_nothing_of_the_dead(
+    folder: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    elsewhere, inner = open_run(folder.path), InProcess.predict
+    moved: list[int] = []
+
+    def predict(*arguments: Any) -> Any:
+        found = inner(*arguments)
+        if not moved:
+            moved.append(request(elsewhere, 1))
+        return found
+
+    monkeypatch.setattr(InProcess, "predict", predict)
+    found = evaluate(folder)
+    assert (found.position, shapes(found)) == (moved[0], [1, 2, 0])
+    assert json.loads((folder.path / "evaluation.json").read_text())["position"] == moved[0]
+    live = {entry.key for entry in elsewhere.live().modules()}
+    assert {file.parent.name for file in kept(folder)} == live & {
+        key(folder, *groups) for groups in ((0,), (2,), (2, 0))
+    }
+
+
+def test_a_deletion_while_it_is_written_is_not_written_over(
+    folder: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    elsewhere, inner = open_run(folder.path), module._evaluated
+    moved: list[int] = []
+
+    def evaluated(*arguments: Any) -> Any:
+        found = inner(*arguments)
+        if not moved:
+            moved.append(request(elsewhere, 1))
+        return found
+
+    monkeypatch.setattr(module, "_evaluated", evaluated)
+    assert evaluate(folder).position == moved[0]
+
+
+def test_a_module_destroyed_meanwhile_begins_it_anew_and_a_lost_one_is_an_error(
+    folder: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    elsewhere, inner = open_run(folder.path), InProcess.predict
+
+    def destroyed(*arguments: Any) -> Any:
+        if not elsewhere.live().dead:
+            request(elsewhere, 1)
+            for entry in elsewhere.live().dead_modules():
+                elsewhere.modules.discard(entry.key)
+        return inner(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(InProcess, "predict", destroyed)
+        assert shapes(evaluate(folder)) == [1, 2, 0]
+
+    def lost(*arguments: Any) -> Any:
+        (folder.path / "modules" / key(folder, 2) / "module.safetensors").unlink(missing_ok=True)
+        return inner(*arguments)
+
+    for file in kept(folder):
+        file.unlink()
+    monkeypatch.setattr(InProcess, "predict", lost)
+    with pytest.raises(CorruptModule):
+        evaluate(folder)
+
+
+def test_what_a_deletion_would_leave_is_scored_from_what_is_kept(
+    folder: RunFolder, asked: list[tuple[str, ...]]
+) -> None:
+    live = folder.live()
+    every = [tuple(entry.groups) for entry in live.modules()]
+    found = module.test_probabilities(folder, live, every, lambda share: None)
+    labels = load_test(folder.config, folder.description.labels).labels
+    expected = score("all", found, [(0,), (2, 0), ()], labels)
+    mean = found[0,].astype("f8") / 3 + found[2, 0].astype("f8") * 2 / 3
+    assert expected == Accuracy.of(mean, labels)
+    assert score("all", found, [(), (), ()], labels) is None
+    assert score("long", found, [(0,), (2, 0), ()], labels) == Accuracy.of(found[2, 0], labels)
+    request(folder, 1)
+    assert evaluate(folder).strategies["all"] == expected
+    assert len(asked) == 9
+
+
+def test_prefix_tuning_has_no_merged(images: World, tmp_path: Path) -> None:
+    folder = train(images.config("peft.kind=prefix", "grouping.groups=2"), tmp_path / "run", Quiet())
+    found = evaluate(folder)
+    assert set(found.strategies) == {"all", "min", "long"}
+    assert found.agreement is None
+
+
+def test_test_records_are_prepared_once_for_all_models(
+    folder: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inner, prepared = Worker._compute, list[tuple[str, ...]]()
+
+    def compute(self: Worker, part: SliceData) -> Any:
+        prepared.append(part.ids)
+        return inner(self, part)
+
+    monkeypatch.setattr(Worker, "_compute", compute)
+    test = load_test(folder.config, folder.description.labels)
+    for file in kept(folder):
+        file.unlink()
+    with Examiner(folder, test) as examiner:
+        examiner.probabilities(folder.live(), [(0,), (2, 0)], lambda share: None)
+        examiner.merged(folder.live(), [(0,), (2, 0), ()])
+    assert sorted(name for part in prepared for name in part) == sorted(test.ids)
+
+
+def test_workers_give_the_same_numbers(folder: RunFolder) -> None:
+    """In processes of their own, which start once and only if there is something to compute."""
+    test = load_test(folder.config, folder.description.labels)
+    every = [tuple(entry.groups) for entry in folder.live().modules()]
+    with Examiner(folder, test) as examiner:
+        inline = examiner.probabilities(folder.live(), every, lambda share: None)
+        merged = examiner.merged(folder.live(), [tuple(order) for order in SEQUENCES])
+    with Examiner(folder, test) as examiner:
+        examiner.probabilities(folder.live(), every, lambda share: None)
+        assert "engine" not in vars(examiner)
+    for file in kept(folder):
+        file.unlink()
+    engine = folder.config.engine.model_copy(update={"workers": 1})
+    apart = RunFolder(folder.path, folder.config.model_copy(update={"engine": engine}), folder.description)
+    with Examiner(apart, test) as examiner:
+        found = examiner.probabilities(apart.live(), every, lambda share: None)
+        again = examiner.merged(apart.live(), [tuple(order) for order in SEQUENCES])
+    assert merged is not None
+    assert again is not None
+    assert np.array_equal(merged, again)
+    for prefix, array in inline.items():
+        assert np.array_equal(found[prefix], array)
