@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from fedsgt.config import load
+from fedsgt.ledger.kinds import Kind
 from fedsgt.plans import Plan
 from fedsgt.runs.description import ClientEntry, Description, ModuleEntry
 from fedsgt.runs.folder import RunFolder, create_run
@@ -88,7 +89,7 @@ def fill(folder: RunFolder, wanted: Callable[[Prefix], bool] = lambda prefix: Tr
         if entry.key not in present and wanted(tuple(entry.groups)):
             folder.modules.put(_origin(live.description, entry), {"weight": np.zeros(1, dtype=np.float32)})
     with folder.ledger.writing() as writer:
-        writer.append("built", {"modules": len(folder.present())})
+        writer.append(Kind.BUILT, {"modules": len(folder.present())})
 
 
 def _origin(description: Description, entry: ModuleEntry) -> Origin:

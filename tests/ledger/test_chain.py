@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from fedsgt.files.encoding import frames
 from fedsgt.ledger.chain import Chain, Row, key_hash, make_row
+from fedsgt.ledger.kinds import Kind
 from fedsgt.ledger.ledger import CorruptLedger, Entry, Ledger, LedgerError
 
 LENGTH = 6
@@ -26,7 +27,7 @@ def ledger(ledger_url: str) -> Iterator[Ledger]:
     with Ledger.create(ledger_url, "run", {"n": 1}) as made:
         for number in range(2, LENGTH + 1):
             with made.writing() as writer:
-                writer.append("request", {"n": number}, key=f"key {number}")
+                writer.append(Kind.REQUEST, {"n": number}, key=f"key {number}")
         yield made
 
 
@@ -75,7 +76,7 @@ def test_damage_is_named_by_its_position(ledger: Ledger, ledger_url: str, damage
             with pytest.raises(CorruptLedger, match=rf"run run: entry {position} "):
                 read()
         with pytest.raises(CorruptLedger, match=rf"entry {position} "), fresh.writing() as writer:
-            writer.append("request", {})
+            writer.append(Kind.REQUEST, {})
     with pytest.raises(CorruptLedger, match=rf"entry {position} "):
         ledger.entries()
 
@@ -97,7 +98,7 @@ def forge(url: str, entries: list[Entry], position: int) -> None:
     """Another body with the hash that fits it."""
     before, old = (entries[place - 1] for place in (position - 1, position))
     start = Row(before.position, "", before.time, "", "", None, before.hash)
-    row = make_row("run", start, old.kind, old.time, {"n": 0}, key_hash("run", f"key {position}"))
+    row = make_row("run", start, Kind(old.kind), old.time, {"n": 0}, key_hash("run", f"key {position}"))
     set_all = f"UPDATE {TABLE} SET body = '{row.body}', hash = '{row.hash}'"
     tamper(url, f"{set_all} WHERE position = {position}")
 
@@ -141,10 +142,10 @@ def test_a_ledger_cannot_be_passed_off_as_another_runs(ledger: Ledger, ledger_ur
 
 def test_hashes_are_taken_as_described() -> None:
     key = hashlib.sha256(frames("fedsgt.idempotency.1", "run", "key")).hexdigest()
-    row = make_row("run", None, "opened", TIMES[0], {"b": [1, 2], "a": "ü"}, key_hash("run", "key"))
+    row = make_row("run", None, Kind.OPENED, TIMES[0], {"b": [1, 2], "a": "ü"}, key_hash("run", "key"))
     parts = ("run", 1, "opened", TIMES[0], "0" * 64, key, '{"a":"\\u00fc","b":[1,2]}')
     assert row.hash == hashlib.sha256(frames("fedsgt.ledger.1", *parts)).hexdigest()
-    keyless = make_row("run", None, "opened", TIMES[0], {}, None)
+    keyless = make_row("run", None, Kind.OPENED, TIMES[0], {}, None)
     parts = ("run", 1, "opened", TIMES[0], "0" * 64, "", "{}")
     assert keyless.hash == hashlib.sha256(frames("fedsgt.ledger.1", *parts)).hexdigest()
 
@@ -155,7 +156,7 @@ def test_values_of_other_types(tmp_path: Path, column: str, value: str) -> None:
     url = sqlite_url(tmp_path)
     with Ledger.create(url, "run", {}) as ledger:
         with ledger.writing() as writer:
-            writer.append("request", {}, key="key")
+            writer.append(Kind.REQUEST, {}, key="key")
         tamper(url, f"UPDATE {TABLE} SET {column} = {value} WHERE position = 2")
         with pytest.raises(CorruptLedger, match="entry"):
             ledger.entries(1)
@@ -182,7 +183,7 @@ def made_rows(contents: list[dict[str, Any]]) -> list[Row]:
     rows: list[Row] = []
     for number, body in enumerate(contents):
         key = key_hash("run", str(number)) if number % 2 else None
-        rows.append(make_row("run", rows[-1] if rows else None, "request", TIMES[number], body, key))
+        rows.append(make_row("run", rows[-1] if rows else None, Kind.REQUEST, TIMES[number], body, key))
     return rows
 
 
@@ -220,7 +221,7 @@ def test_no_order_but_the_first_and_no_gap(order: list[int], length: int) -> Non
 
 
 def test_a_time_that_goes_back_does_not_fit_even_with_its_hash() -> None:
-    first = make_row("run", None, "opened", TIMES[5], {}, None)
-    second = make_row("run", first._replace(time=TIMES[1]), "request", TIMES[2], {}, None)
+    first = make_row("run", None, Kind.OPENED, TIMES[5], {}, None)
+    second = make_row("run", first._replace(time=TIMES[1]), Kind.REQUEST, TIMES[2], {}, None)
     with pytest.raises(CorruptLedger, match="entry 2 has time"):
         check([first, second])

@@ -19,6 +19,7 @@ from databases import sqlite_url
 from sqlalchemy import Connection
 from sqlalchemy.exc import OperationalError
 
+from fedsgt.ledger.kinds import Kind
 from fedsgt.ledger.ledger import Ledger, LedgerError, file_url
 
 LARGE = {"fill": "x" * 200_000}
@@ -32,7 +33,7 @@ def ledger(tmp_path: Path) -> Iterator[Ledger]:
 
 def check_works_again(ledger: Ledger, folder: Path) -> None:
     with ledger.writing() as writer:
-        assert writer.append("request", LARGE, key="again").position == 2
+        assert writer.append(Kind.REQUEST, LARGE, key="again").position == 2
     with Ledger.open(sqlite_url(folder), "run") as fresh:
         assert [entry.kind for entry in fresh.entries()] == ["opened", "request"]
 
@@ -49,9 +50,9 @@ def page_limit(connection: Connection) -> Iterator[None]:
 def test_a_full_database(ledger: Ledger, tmp_path: Path) -> None:
     def fill() -> None:
         with ledger.writing() as writer, page_limit(writer._connection):
-            writer.append("request", {"small": 1})
+            writer.append(Kind.REQUEST, {"small": 1})
             with pytest.raises(LedgerError, match=r"disk is full; make room"):
-                writer.append("request", LARGE)
+                writer.append(Kind.REQUEST, LARGE)
 
     with pytest.raises(LedgerError, match="disk is full"):
         fill()
@@ -62,7 +63,7 @@ def test_a_full_database(ledger: Ledger, tmp_path: Path) -> None:
 def test_a_disk_that_takes_no_more_at_the_commit(ledger: Ledger, tmp_path: Path) -> None:
     def fill() -> None:
         with ledger.writing() as writer:
-            writer.append("request", LARGE)
+            writer.append(Kind.REQUEST, LARGE)
             resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))
 
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -111,7 +112,7 @@ def test_a_read_only_ledger_in_use_can_be_read(shared_folder: Path) -> None:
         with as_ordinary_user(), Ledger.open(url, "run") as other:
             assert len(other.entries()) == other.head() == 1
             with pytest.raises(LedgerError, match="read-only"), other.writing() as writer:
-                writer.append("request", {})
+                writer.append(Kind.REQUEST, {})
         assert ledger.head() == 1
 
 
@@ -151,7 +152,7 @@ def test_a_file_that_is_no_ledger(tmp_path: Path, content: bytes) -> None:
 def test_a_truncated_file(ledger: Ledger, tmp_path: Path, part: float) -> None:
     with ledger.writing() as writer:
         for number in range(50):
-            writer.append("request", {"n": number, "fill": "x" * 500})
+            writer.append(Kind.REQUEST, {"n": number, "fill": "x" * 500})
     ledger.close()
     file = tmp_path / "ledger.db"
     os.truncate(file, int(file.stat().st_size * part))

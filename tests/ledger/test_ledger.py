@@ -15,6 +15,7 @@ from databases import execute
 from fedsgt.errors import InputError
 from fedsgt.ledger import ledger as ledger_module
 from fedsgt.ledger.chain import Row, make_row
+from fedsgt.ledger.kinds import Kind
 from fedsgt.ledger.ledger import Entry, Ledger, LedgerError
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -28,7 +29,7 @@ def ledger(ledger_url: str) -> Iterator[Ledger]:
 
 def append(ledger: Ledger, *numbers: int) -> list[Entry]:
     with ledger.writing() as writer:
-        return [writer.append("request", {"n": number}, key=f"key {number}") for number in numbers]
+        return [writer.append(Kind.REQUEST, {"n": number}, key=f"key {number}") for number in numbers]
 
 
 def numbers(entries: list[Entry]) -> list[int]:
@@ -86,7 +87,7 @@ def test_a_writer_sees_its_own_entries_and_others_do_not(ledger: Ledger) -> None
     append(ledger, 1)
     with ledger.writing() as writer:
         assert writer.head == 2
-        own = writer.append("request", {"n": 2}, key="own")
+        own = writer.append(Kind.REQUEST, {"n": 2}, key="own")
         assert writer.head == 3
         assert writer.find("own") == own
         assert numbers(writer.entries()) == [0, 1, 2]
@@ -99,7 +100,7 @@ def test_a_writer_sees_its_own_entries_and_others_do_not(ledger: Ledger) -> None
 def test_an_exception_undoes_all_of_a_writers_entries(ledger: Ledger, ledger_url: str) -> None:
     def fail() -> None:
         with ledger.writing() as writer:
-            writer.append("request", {"n": 1}, key="lost")
+            writer.append(Kind.REQUEST, {"n": 1}, key="lost")
             assert numbers(writer.entries()) == [0, 1]
             raise KeyError("a caller's own error")
 
@@ -116,10 +117,10 @@ def test_a_key_is_used_once_in_a_run(ledger: Ledger, ledger_url: str) -> None:
     append(ledger, 1)
     with ledger.writing() as writer:
         with pytest.raises(InputError, match="that of entry 2"):
-            writer.append("request", {}, key="key 1")
-        writer.append("request", {"n": 2}, key="new")
+            writer.append(Kind.REQUEST, {}, key="key 1")
+        writer.append(Kind.REQUEST, {"n": 2}, key="new")
         with pytest.raises(InputError, match="that of entry 3"):
-            writer.append("request", {}, key="new")
+            writer.append(Kind.REQUEST, {}, key="new")
     assert numbers(ledger.entries()) == [0, 1, 2]
     with Ledger.create(ledger_url, "other", {"n": 9}) as other:
         append(other, 1)
@@ -187,7 +188,7 @@ def test_a_second_writer_waits_and_then_says_so(ledger: Ledger, ledger_url: str)
     with impatient, impatient.writing() as writer:
         with pytest.raises(LedgerError, match="another writer has been at work"), impatient.writing():
             pass
-        writer.append("request", {"n": 1})
+        writer.append(Kind.REQUEST, {"n": 1})
     assert numbers(ledger.entries()) == [0, 1]
 
 
@@ -234,13 +235,13 @@ def test_after_an_error_of_the_database_nothing_is_written(
 
     def goes_on_regardless() -> None:
         with ledger.writing() as writer:
-            writer.append("request", {"n": 1})
+            writer.append(Kind.REQUEST, {"n": 1})
             monkeypatch.setattr(ledger_module, "make_row", taken)
             with pytest.raises(LedgerError, match="cannot write"):
-                writer.append("request", {"n": 2})
+                writer.append(Kind.REQUEST, {"n": 2})
             monkeypatch.undo()
             with pytest.raises(LedgerError, match="cannot write"):
-                writer.append("request", {"n": 3})
+                writer.append(Kind.REQUEST, {"n": 3})
 
     with pytest.raises(LedgerError, match="cannot write"):
         goes_on_regardless()

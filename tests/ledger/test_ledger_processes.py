@@ -14,6 +14,7 @@ from subprocess import PIPE
 import pytest
 from databases import execute, postgres_url
 
+from fedsgt.ledger.kinds import Kind
 from fedsgt.ledger.ledger import Ledger, LedgerError
 
 # Each child imports all it needs, says so, and begins when it is told to.
@@ -29,7 +30,7 @@ APPEND = """
 with Ledger.open(url, "run") as ledger:
     for number in range(25):
         with ledger.writing() as writer:
-            writer.append("request", {"by": name, "n": number}, key=f"{name} {number}")
+            writer.append(Kind.REQUEST, {"by": name, "n": number}, key=f"{name} {number}")
 print("done")
 """
 CREATE = """
@@ -44,12 +45,12 @@ APPEND_WHEN_TOLD = """
 with Ledger.open(url, "run") as ledger:
     for line in sys.stdin:
         with ledger.writing() as writer:
-            writer.append("request", {})
+            writer.append(Kind.REQUEST, {})
         print("done", flush=True)
 """
 HANG = """
 with Ledger.open(url, "run") as ledger, ledger.writing() as writer:
-    writer.append("request", {}, key="unfinished")
+    writer.append(Kind.REQUEST, {}, key="unfinished")
     print("appended", flush=True)
     sys.stdin.read()
 """
@@ -57,7 +58,7 @@ APPEND_FOR_EVER = """
 with Ledger.open(url, "run") as ledger:
     for number in count():
         with ledger.writing() as writer:
-            entry = writer.append("request", {"fill": "x" * 3000})
+            entry = writer.append(Kind.REQUEST, {"fill": "x" * 3000})
         print(entry.position, entry.hash, flush=True)
 """
 
@@ -139,7 +140,7 @@ def test_a_writer_that_is_killed_leaves_nothing_half_done(ledger_url: str) -> No
         process.wait()
         with ledger.writing() as writer:
             assert writer.find("unfinished") is None
-            assert writer.append("request", {}, key="unfinished").position == 2
+            assert writer.append(Kind.REQUEST, {}, key="unfinished").position == 2
     with Ledger.open(ledger_url, "run") as fresh:
         assert len(fresh.entries()) == 2
 
@@ -164,7 +165,7 @@ def test_what_was_acknowledged_before_a_kill_is_there(ledger_url: str) -> None:
 def test_a_server_that_was_away_is_found_again() -> None:
     def interrupted() -> None:
         with ledger.writing() as writer:
-            writer.append("request", {})
+            writer.append(Kind.REQUEST, {})
             execute(url, end_all_connections)
 
     end_all_connections = (
@@ -178,7 +179,7 @@ def test_a_server_that_was_away_is_found_again() -> None:
             interrupted()
         assert ledger.head() == 1
         with ledger.writing() as writer:
-            writer.append("request", {})
+            writer.append(Kind.REQUEST, {})
         assert len(ledger.entries()) == 2
 
 
@@ -196,4 +197,4 @@ def test_a_read_only_server_can_be_read() -> None:
     with Ledger.open(f"{url}%20-cdefault_transaction_read_only%3Don", "run") as ledger:
         assert len(ledger.entries()) == ledger.head() == 1
         with pytest.raises(LedgerError, match="read-only"), ledger.writing() as writer:
-            writer.append("request", {})
+            writer.append(Kind.REQUEST, {})

@@ -17,6 +17,7 @@ from fedsgt.certificates.signing import SigningKey, sign
 from fedsgt.cli.commands.runs import show
 from fedsgt.engine.traffic import Line, Traffic
 from fedsgt.errors import InputError
+from fedsgt.ledger.kinds import Kind
 from fedsgt.plans import rotations
 from fedsgt.reporting.costs import costs
 from fedsgt.reporting.page import page as page_of
@@ -175,7 +176,7 @@ def test_a_long_history_is_cut(folder: RunFolder) -> None:
     body = {"parts": [], "groups": [0], "modules_died": 0}
     with folder.ledger.writing() as writer:
         for _ in range(150):
-            writer.append("request", body)
+            writer.append(Kind.REQUEST, body)
     page = Page(write_report(folder))
     assert "50 earlier requests are not listed." in page.said
 

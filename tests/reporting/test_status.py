@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from paper_run import delete, describe, fill, paper_run, rebuild
 
+from fedsgt.ledger.kinds import Kind
 from fedsgt.ledger.ledger import Entry
 from fedsgt.plans import Plan, live_prefix, rotations
 from fedsgt.reporting import forecast as numbers
@@ -40,7 +41,7 @@ def even(groups: int) -> np.ndarray:
 
 def request(position: int, groups: Sequence[int], **part: object) -> Entry:
     body = {"parts": [part] if part else [], "groups": list(groups), "modules_died": 0}
-    return Entry(position, "request", "", body, "", "")
+    return Entry(position, Kind.REQUEST, "", body, "", "")
 
 
 # --- the tree
@@ -291,7 +292,7 @@ def test_a_request_that_is_not_finished_says_so(folder: RunFolder) -> None:
         "count": 10,
     }
     with folder.ledger.writing() as writer:
-        writer.append("request", {"parts": [part], "groups": [0], "modules_died": 6})
+        writer.append(Kind.REQUEST, {"parts": [part], "groups": [0], "modules_died": 6})
     (served,) = outlook(folder).past.requests
     assert not served.complete
     assert served.after == Level(3, 2)
@@ -328,7 +329,7 @@ def test_requests_in_words(folder: RunFolder) -> None:
         },
     ]
     with folder.ledger.writing() as writer:
-        writer.append("request", {"parts": parts, "groups": [0, 1, 2], "modules_died": 9})
+        writer.append(Kind.REQUEST, {"parts": parts, "groups": [0, 1, 2], "modules_died": 9})
     (served,) = outlook(folder).past.requests
     assert served.deleted == "1 record, 2 slices (60 records), 1 whole client (20 records)"
 
@@ -381,7 +382,7 @@ def test_an_evaluation_is_current_until_something_dies_or_is_trained(folder: Run
     assert current_evaluation(folder, folder.live()) is None
     measured(folder, folder.ledger.head())
     with folder.ledger.writing() as writer:
-        writer.append("request", {"parts": [], "groups": [0], "modules_died": 6})
+        writer.append(Kind.REQUEST, {"parts": [], "groups": [0], "modules_died": 6})
     assert current_evaluation(folder, folder.live()) is None
     measured(folder, folder.ledger.head() + 1)
     assert current_evaluation(folder, folder.live()) is None

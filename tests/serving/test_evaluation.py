@@ -14,6 +14,7 @@ from tiny_world import Quiet, World
 from fedsgt.build.train import train
 from fedsgt.engine.inprocess import InProcess
 from fedsgt.engine.worker import SliceData, Worker
+from fedsgt.ledger.kinds import Kind
 from fedsgt.runs.folder import RunFolder, open_run
 from fedsgt.runs.records import load_test
 from fedsgt.serving import evaluation as module
@@ -51,7 +52,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
 
 def request(folder: RunFolder, *groups: int) -> int:
     with folder.ledger.writing() as writer:
-        return writer.append("request", {"parts": [], "groups": list(groups)}).position
+        return writer.append(Kind.REQUEST, {"parts": [], "groups": list(groups)}).position
 
 
 def key(folder: RunFolder, *groups: int) -> str:

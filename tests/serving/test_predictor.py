@@ -23,6 +23,7 @@ from fedsgt.data import slice_of
 from fedsgt.engine import inprocess
 from fedsgt.engine.worker import SliceData, Worker
 from fedsgt.errors import BackboneChanged, InputError
+from fedsgt.ledger.kinds import Kind
 from fedsgt.plans import select
 from fedsgt.runs.folder import RunFolder, open_run
 from fedsgt.serving.predictor import Exhausted, Predictor
@@ -59,7 +60,7 @@ def contents(images: World) -> list[bytes]:
 def request(folder: RunFolder, *groups: int) -> int:
     """A deletion as others see it: its line in the ledger."""
     with folder.ledger.writing() as writer:
-        entry = writer.append("request", {"parts": [], "groups": list(groups)})
+        entry = writer.append(Kind.REQUEST, {"parts": [], "groups": list(groups)})
     return entry.position
 
 

@@ -18,8 +18,9 @@ from fedsgt.engine.task import Result, Task, Update
 from fedsgt.engine.trackers import Tracker, check_trackers, open_trackers
 from fedsgt.errors import BackboneChanged, InputError
 from fedsgt.files.optional import check_flower
+from fedsgt.ledger.kinds import MODULES_CHANGED, Kind
 from fedsgt.runs.folder import RunFolder, anchored, check_config, create_run, read_description
-from fedsgt.runs.state import BUILT, CHANGES, Live
+from fedsgt.runs.state import Live
 from fedsgt.store import Manifest, open_objects
 
 Finish: TypeAlias = Callable[[RunFolder], object]
@@ -150,15 +151,15 @@ def soonest(prepared: Prepared, present: Collection[str]) -> list[Target]:
 
 def _told(folder: RunFolder) -> bool:
     """Whether the ledger has it that all which is there was built."""
-    changes = [entry for entry in folder.ledger.entries() if entry.kind in CHANGES]
+    changes = [entry for entry in folder.ledger.entries() if entry.kind in MODULES_CHANGED]
     last = changes[-1] if changes else None
-    return last is not None and last.kind == BUILT and last.body["modules"] == len(folder.present())
+    return last is not None and last.kind == Kind.BUILT and last.body["modules"] == len(folder.present())
 
 
 def tell_built(folder: RunFolder) -> None:
     """Whoever serves this run looks for new modules."""
     with folder.ledger.writing() as writer:
-        writer.append(BUILT, {"modules": len(folder.present())})
+        writer.append(Kind.BUILT, {"modules": len(folder.present())})
 
 
 @contextmanager

@@ -19,8 +19,9 @@ from fedsgt.forgetting import membership
 from fedsgt.forgetting.membership import Flags, Floats, Interval
 from fedsgt.forgetting.shadow_models import Before, Probabilities, Progress, Shadows, experiment
 from fedsgt.forgetting.targets import find_attacked
+from fedsgt.ledger.kinds import Kind
 from fedsgt.runs.folder import RunFolder
-from fedsgt.runs.state import CONDEMNED, Live
+from fedsgt.runs.state import Live
 from fedsgt.serving.predictor import Exhausted, Predictor
 
 SHADOWS = 16
@@ -177,7 +178,7 @@ def _attacks(systems: list[Floats | None], shadows: Floats, inside: Flags) -> di
 
 def _as_it_was(folder: RunFolder, live: Live, before: Before) -> bool:
     """The run's description and the lists of what was destroyed name every module that it had."""
-    lists = (entry.body["artefacts"] for entry in folder.ledger.entries() if entry.kind == CONDEMNED)
+    lists = (entry.body["artefacts"] for entry in folder.ledger.entries() if entry.kind == Kind.CONDEMNED)
     had = {artefact["module"] for artefacts in lists for artefact in artefacts}
     had |= {entry.key for entry in live.description.modules}
     return had.issuperset(target.key for target in before.targets)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -12,9 +11,9 @@ from typing import Any, NamedTuple, NoReturn
 
 from fedsgt.errors import InputError
 from fedsgt.files.encoding import frames
+from fedsgt.ledger.kinds import Kind
 
 NO_HASH = "0" * 64
-_KIND = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 
 
 class LedgerError(InputError):
@@ -32,6 +31,7 @@ class Entry:
     position: int
     """From 1, without gaps."""
     kind: str
+    """A value of `Kind`, or one that a later version has added."""
     time: str
     """RFC 3339 in UTC with microseconds; never earlier than that of the entry before."""
     body: dict[str, Any]
@@ -65,15 +65,14 @@ def key_hash(run: str, key: str) -> str:
 
 
 def make_row(
-    run: str, before: Row | None, kind: str, time: str, body: dict[str, Any], key: str | None
+    run: str, before: Row | None, kind: Kind, time: str, body: dict[str, Any], key: str | None
 ) -> Row:
     """The row that comes next; a clock that went backwards stands still."""
-    if not isinstance(kind, str) or not _KIND.fullmatch(kind):
-        raise InputError(
-            f"ledger kind {kind!r} is not allowed; up to 32 lower-case letters, digits, `_` and `-`"
-        )
+    if not isinstance(kind, Kind):
+        raise InputError(f"ledger kind {kind!r} is unknown; one of {', '.join(Kind)}")
     position, previous = (before.position + 1, before.hash) if before else (1, NO_HASH)
-    row = Row(position, kind, max(time, before.time if before else ""), _text(body), previous, key, "")
+    # A plain text, not the enum's member: database drivers have ideas of their own about enums.
+    row = Row(position, kind.value, max(time, before.time if before else ""), _text(body), previous, key, "")
     return row._replace(hash=_digest(run, row))
 
 

@@ -28,6 +28,7 @@ from fedsgt.ledger.chain import (
     make_row,
 )
 from fedsgt.ledger.database import Database, open_database, reported
+from fedsgt.ledger.kinds import Kind
 from fedsgt.ledger.tables import ENTRIES, has_table, make_table
 
 __all__ = ["CorruptLedger", "Entry", "Ledger", "LedgerError", "Writer", "file_url"]
@@ -78,7 +79,7 @@ class Ledger:
                     raise LedgerError(
                         f"ledger {ledger._database.where} has entries of run {run} already; open it instead"
                     )
-                writer.append("opened", body)
+                writer.append(Kind.OPENED, body)
         return ledger
 
     @classmethod
@@ -193,7 +194,7 @@ class Writer:
         position = self._ledger._chain.position_of(code)
         return self._committed(position, position)[0].entry() if position else None
 
-    def append(self, kind: str, body: dict[str, Any], key: str | None = None) -> Entry:
+    def append(self, kind: Kind, body: dict[str, Any], key: str | None = None) -> Entry:
         """The new last entry; a key that this run has used before is an error."""
         if key is not None and (used := self.find(key)):
             raise InputError(f"idempotency key of a new {kind} is that of entry {used.position}; use another")

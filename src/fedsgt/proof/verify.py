@@ -26,10 +26,11 @@ from typing import Any, Literal, TypeAlias
 
 from fedsgt.certificates.certify import data_dependent_choices
 from fedsgt.errors import InputError
+from fedsgt.ledger.kinds import MODULES_CHANGED, Kind
 from fedsgt.proof.rebuild_folder import write_retained
 from fedsgt.runs.description import ModuleEntry
 from fedsgt.runs.folder import RunFolder
-from fedsgt.runs.state import CHANGES, Live
+from fedsgt.runs.state import Live
 from fedsgt.stack import profile
 from fedsgt.store import CorruptModule, Folder, Manifest, MissingModule, Modules, compare
 from fedsgt.unlearning.unlearn import unfinished
@@ -156,9 +157,9 @@ def _undestroyed(live: Live, present: Collection[str]) -> Found:
 
 def _missing(folder: RunFolder, live: Live, present: Collection[str]) -> Found:
     """Live modules that were there: what others were trained on, and all once training was complete."""
-    changes = [entry for entry in folder.ledger.entries() if entry.kind in CHANGES]
+    changes = [entry for entry in folder.ledger.entries() if entry.kind in MODULES_CHANGED]
     last = changes[-1] if changes else None
-    complete = last and last.kind == "built" and last.body["modules"] >= len(live.description.modules)
+    complete = last and last.kind == Kind.BUILT and last.body["modules"] >= len(live.description.modules)
     below = {entry.parent for entry in live.modules() if entry.key in present}
     found: Found = {}
     for entry in live.modules():

@@ -9,11 +9,10 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from fedsgt.ledger.kinds import Kind
 from fedsgt.ledger.ledger import Entry
 from fedsgt.plans.plan import Path
-from fedsgt.runs.state import CONDEMNED, REQUEST, Live
-
-BUILT = "built"
+from fedsgt.runs.state import Live
 
 
 @dataclass(frozen=True)
@@ -78,10 +77,10 @@ def history(live: Live, entries: Iterable[Entry], present: Collection[str]) -> H
     entries = list(entries)
     destroyed = _destroyed(entries)
     for entry in entries:
-        if entry.kind == BUILT:
+        if entry.kind == Kind.BUILT:
             modules = entry.body["modules"]
             steps.append(Step(len(requests), True, levels.at(entry.position, modules)))
-        elif entry.kind == REQUEST:
+        elif entry.kind == Kind.REQUEST:
             lost = destroyed.get(entry.position, entry.body["modules_died"])
             modules = None if modules is None else max(0, modules - lost)
             after = levels.at(entry.position, modules)
@@ -102,7 +101,7 @@ def _destroyed(entries: Iterable[Entry]) -> dict[int, int]:
     return {
         entry.body["request"]: sum(artefact["kind"] == "module" for artefact in entry.body["artefacts"])
         for entry in entries
-        if entry.kind == CONDEMNED
+        if entry.kind == Kind.CONDEMNED
     }
 
 

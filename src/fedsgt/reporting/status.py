@@ -8,11 +8,12 @@ from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
+from fedsgt.ledger.kinds import SERVING_CHANGED
 from fedsgt.plans.plan import Path
 from fedsgt.reporting.forecast import FARTHEST, SAFE, Forecast, Fragile, chances, forecast, fragile
 from fedsgt.reporting.history import History, Level, history, level_of
 from fedsgt.runs.folder import RunFolder
-from fedsgt.runs.state import CHANGES, REQUEST, Live
+from fedsgt.runs.state import Live
 from fedsgt.unlearning.destroy import FIGURES
 from fedsgt.unlearning.retrain import due
 
@@ -175,7 +176,7 @@ def _policy(folder: RunFolder, live: Live) -> Policy:
 
 def current_evaluation(folder: RunFolder, live: Live) -> dict[str, Any] | None:
     """What `evaluation.json` says, if nothing has died or was trained since it was made."""
-    changed = (entry for entry in folder.ledger.entries() if entry.kind in (REQUEST, *CHANGES))
+    changed = (entry for entry in folder.ledger.entries() if entry.kind in SERVING_CHANGED)
     last = max((entry.position for entry in changed if entry.position <= live.position), default=0)
     try:
         found = json.loads((folder.path / FIGURES[0]).read_text(encoding="utf-8"))

@@ -14,7 +14,8 @@ from typing import Any
 
 from fedsgt.runs.description import Description
 from fedsgt.runs.artefacts import purge
-from fedsgt.runs.state import REBUILT, Live, Watch
+from fedsgt.ledger.kinds import Kind
+from fedsgt.runs.state import Live, Watch
 from fedsgt.files.locks import FileLock, only_holder
 from fedsgt.config import Config, load, to_toml
 from fedsgt.files.durable import sync_folder
@@ -100,7 +101,7 @@ class RunFolder:
             purge(self, set(live.description.keys.values()) - set(description.keys.values()))
             Folder(self.path).write(DESCRIPTION, description.to_text().encode())
         with self.ledger.writing() as writer:
-            writer.append(REBUILT, {"description": description.hash(), "as_of": description.as_of})
+            writer.append(Kind.REBUILT, {"description": description.hash(), "as_of": description.as_of})
 
     @property
     def cache(self) -> Path:

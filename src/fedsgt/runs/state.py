@@ -10,13 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsgt.runs.description import Description, ModuleEntry
+from fedsgt.ledger.kinds import Kind
 from fedsgt.ledger.ledger import Entry, Ledger
 
-# Kinds of entries. What a request condemns is listed before it is destroyed, and noted after.
-REQUEST, CONDEMNED, DESTROYED = "request", "condemned", "destroyed"
-REBUILT, BUILT = "rebuilt", "built"
-# Entries after which a run's description is another one, or more of its modules are there.
-CHANGES = (REBUILT, BUILT)
 
 
 @dataclass(frozen=True)
@@ -89,8 +85,8 @@ class Live:
 
     def after(self, entries: Sequence[Entry]) -> Live:
         """The same run with more of its ledger."""
-        requests = [entry for entry in entries if entry.kind == REQUEST]
-        done = {entry.body["request"] for entry in entries if entry.kind == DESTROYED}
+        requests = [entry for entry in entries if entry.kind == Kind.REQUEST]
+        done = {entry.body["request"] for entry in entries if entry.kind == Kind.DESTROYED}
         return replace(
             self,
             position=entries[-1].position if entries else self.position,

@@ -16,6 +16,7 @@ from typing import Any, Literal
 from fedsgt.data import Client, client_hash, derive_salt, record_hash
 from fedsgt.errors import InputError
 from fedsgt.files.encoding import frames
+from fedsgt.ledger.kinds import Kind
 from fedsgt.ledger.ledger import Entry
 from fedsgt.runs.description import Description
 from fedsgt.runs.folder import RunFolder
@@ -132,7 +133,7 @@ def enrolments(description: Description, client: str) -> list[int]:
 
 def _as_entry(live: Live, parts: Sequence[Part]) -> Entry:
     body = {"parts": [part.to_json() for part in parts], "groups": groups_hit(live.description, parts)}
-    return Entry(live.position + 1, "request", "", body, "", "")
+    return Entry(live.position + 1, Kind.REQUEST, "", body, "", "")
 
 
 def _records(folder: RunFolder, live: Live, deletion: Deletion, numbers: Sequence[int]) -> list[Part]:

@@ -15,15 +15,15 @@ from typing import Any
 
 from fedsgt.certificates.certify import certificate_path, certify
 from fedsgt.errors import InputError
+from fedsgt.ledger.kinds import RECORDS_MOVED, Kind
 from fedsgt.ledger.ledger import Entry
 from fedsgt.runs.folder import CERTIFICATES, RunFolder
-from fedsgt.runs.state import CONDEMNED, DESTROYED, REBUILT, REQUEST, Live
+from fedsgt.runs.state import Live
 from fedsgt.store import Folder
 from fedsgt.unlearning.destroy import destroy, doomed
 from fedsgt.unlearning.erase import erase_rows, rows_to_erase
 from fedsgt.unlearning.request import Deletion, Part, content_hash, groups_hit, locate
 
-CHANGES = (REQUEST, REBUILT)
 Progress = Callable[[float], None]
 Locate = Callable[[Live], list[Part]]
 
@@ -98,15 +98,17 @@ def accept_parts(folder: RunFolder, find: Locate, content: str, key: str | None 
             raise
         with folder.ledger.writing() as writer:
             newer = writer.entries(after=live.position)
-            if not any(entry.kind in CHANGES for entry in newer):  # else what was located may be out of date
-                return Answer.of(writer.append(REQUEST, body, key))
+            if not any(
+                entry.kind in RECORDS_MOVED for entry in newer
+            ):  # else what was located may be out of date
+                return Answer.of(writer.append(Kind.REQUEST, body, key))
 
 
 def preview(folder: RunFolder, deletions: Sequence[Deletion]) -> tuple[Live, Live, dict[str, Any]]:
     """What is live now, what would be after this request, what its entry would say; nothing is changed."""
     live = folder.live()
     body = _body(live, locate(folder, live, deletions))
-    return live, live.after([Entry(live.position + 1, REQUEST, "", body, "", "")]), body
+    return live, live.after([Entry(live.position + 1, Kind.REQUEST, "", body, "", "")]), body
 
 
 def recover(folder: RunFolder, progress: Progress = lambda share: None) -> list[int]:
@@ -151,31 +153,31 @@ def _first_answer(known: Entry, content: str, key: str) -> Answer:
 def _complete(folder: RunFolder, then: Live, request: Entry, progress: Progress) -> None:
     """Condemn, destroy, certify; each step does nothing if it was done before."""
     assert then.requests[-1] == request
-    condemned = _entry_of(folder, CONDEMNED, request.position)
+    condemned = _entry_of(folder, Kind.CONDEMNED, request.position)
     if condemned is None:
         artefacts = [asdict(artefact) for artefact in (*doomed(folder, then), *rows_to_erase(folder, then))]
-        condemned = _append(folder, CONDEMNED, {"request": request.position, "artefacts": artefacts})
+        condemned = _append(folder, Kind.CONDEMNED, {"request": request.position, "artefacts": artefacts})
     destroy(folder, then, progress)
     erase_rows(folder, then)
     Folder(folder.path).sweep()
-    destroyed = _entry_of(folder, DESTROYED, request.position)
+    destroyed = _entry_of(folder, Kind.DESTROYED, request.position)
     if destroyed is None:
-        destroyed = _append(folder, DESTROYED, {"request": request.position})
+        destroyed = _append(folder, Kind.DESTROYED, {"request": request.position})
     certify(folder, folder.live(), request, condemned, destroyed)
 
 
 def _destroyed(folder: RunFolder, position: int) -> int:
-    condemned = _entry_of(folder, CONDEMNED, position)
+    condemned = _entry_of(folder, Kind.CONDEMNED, position)
     return sum(artefact["kind"] == "module" for artefact in condemned.body["artefacts"]) if condemned else 0
 
 
-def _entry_of(folder: RunFolder, kind: str, position: int) -> Entry | None:
+def _entry_of(folder: RunFolder, kind: Kind, position: int) -> Entry | None:
     """The entry of this kind that belongs to the request at this position."""
     entries = folder.ledger.entries(after=position)
     matching = (entry for entry in entries if entry.kind == kind)
     return next((entry for entry in matching if entry.body["request"] == position), None)
 
 
-def _append(folder: RunFolder, kind: str, body: dict[str, Any]) -> Entry:
+def _append(folder: RunFolder, kind: Kind, body: dict[str, Any]) -> Entry:
     with folder.ledger.writing() as writer:
         return writer.append(kind, body)

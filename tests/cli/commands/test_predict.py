@@ -14,6 +14,7 @@ from command import Done, fedsgt
 from tiny_world import Quiet, World
 
 from fedsgt.build.train import train
+from fedsgt.ledger.kinds import Kind
 from fedsgt.runs.folder import open_run
 from fedsgt.serving.predictor import Predictor
 
@@ -46,7 +47,7 @@ def document(done: Done) -> dict[str, Any]:
 def request(run: Path, *groups: int) -> int:
     folder = open_run(run)
     with folder.ledger.writing() as writer:
-        return writer.append("request", {"parts": [], "groups": list(groups)}).position
+        return writer.append(Kind.REQUEST, {"parts": [], "groups": list(groups)}).position
 
 
 def image_files(images: World, folder: Path) -> list[str]:

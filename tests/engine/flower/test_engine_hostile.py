@@ -20,8 +20,8 @@ from fedsgt.engine.flower.messages import Answer, Order, decode_answer
 from fedsgt.engine.flower.transport import Carrier, Fleet
 from fedsgt.engine.task import Notify
 from fedsgt.errors import InputError
+from fedsgt.ledger.kinds import Kind
 from fedsgt.runs.folder import RunFolder
-from fedsgt.runs.state import BUILT
 from fedsgt.unlearning.request import Deletion
 from fedsgt.unlearning.unlearn import unlearn
 
@@ -101,7 +101,7 @@ def test_a_last_word_costs_nobody_anything(
     assert [client for client, _ in display.troubles] == ["c1"]
     assert all(what.isprintable() for _, what in display.troubles)
     assert made(folder) == trained(tmp_path / "here", run)
-    assert [entry.kind for entry in folder.ledger.entries()][-1] == BUILT
+    assert [entry.kind for entry in folder.ledger.entries()][-1] == Kind.BUILT
 
 
 class GoesForGood(Nodes):
