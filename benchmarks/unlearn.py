@@ -61,15 +61,15 @@ def made_up(groups: int, sequences: int) -> tuple[Config, Description]:
         ClientEntry(name=f"client-{number:03d}", slices=[mark("slice", number)], records=[100])
         for number in range(groups)
     ]
-    keys = {node.prefix: mark("module", *node.prefix) for node in plan.nodes}
+    keys = {module.prefix: mark("module", *module.prefix) for module in plan.modules}
     modules = [
         ModuleEntry(
-            key=keys[node.prefix],
-            parent=keys.get(node.prefix[:-1]),
-            groups=list(node.prefix),
-            prefix=[mark("group", group) for group in node.prefix],
+            key=keys[module.prefix],
+            parent=keys.get(module.prefix[:-1]),
+            groups=list(module.prefix),
+            prefix=[mark("group", group) for group in module.prefix],
         )
-        for node in plan.nodes
+        for module in plan.modules
     ]
     return run, Description(
         config_hash=mark("config"),

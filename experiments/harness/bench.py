@@ -126,7 +126,7 @@ class Trained:
 
     def predict_all(self) -> Trained:
         """Once for all modules, as every call starts a model."""
-        self.predict([node.prefix for node in self.plan.nodes])
+        self.predict([module.prefix for module in self.plan.modules])
         return self
 
     def records(self) -> list[list[int]]:

@@ -62,7 +62,7 @@ def measure(settings: Settings, cell: Cell, seed: int, work: Path) -> dict[str, 
         "live": rounded(value / trained.plan.groups for value in found["live"]),
         "withstood": found["rate"] - 1,
         "passes": trained.plan.passes,
-        "modules": trained.plan.modules,
+        "modules": len(trained.plan.modules),
         "settings": described(run),
     }
 
@@ -112,7 +112,7 @@ def _scored(plan: Plan, base: Plan) -> dict[str, Any]:
     live = plan.expected_live(list(range(SHOWN + 1)))
     return {
         "passes": plan.passes,
-        "modules": plan.modules,
+        "modules": len(plan.modules),
         "sequences": len(plan.sequences),
         "live": rounded(value / plan.groups for value in live),
         "mean_live": float(np.mean(plan.expected_live(list(horizon(plan.groups))))),

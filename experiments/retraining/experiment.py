@@ -66,7 +66,7 @@ def _served(run: Trained, dead: frozenset[int], events: list[Event], total: int)
 
     `passes` are over the data as it was before, `accuracy` is none while nothing can be served.
     """
-    present = {node.prefix for node in run.plan.nodes if dead.isdisjoint(node.prefix)}
+    present = {module.prefix for module in run.plan.modules if dead.isdisjoint(module.prefix)}
     run.predict_all()
     found = [_point(run, present, 0.0, 0.0)]
     for event in events:

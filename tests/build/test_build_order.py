@@ -161,9 +161,9 @@ def test_a_deletion_drops_exactly_what_depends_on_it(modules: Modules, after: in
 def test_a_tree_costs_its_nodes(modules: Modules) -> None:
     plan = make("tree", 4, budget=None, passes=None, seed=0)
     wanted = targets_of(plan.sequences)
-    assert len(wanted) > plan.modules, "its sequences share prefixes"
+    assert len(wanted) > len(plan.modules), "its sequences share prefixes"
     fake, _, _ = run(modules, wanted, capacity=3)
-    assert len(fake.seen) == len(set(fake.seen)) == plan.modules
+    assert len(fake.seen) == len(set(fake.seen)) == len(plan.modules)
 
 
 def test_children_wait_for_their_parents_in_any_order(modules: Modules) -> None:

@@ -139,8 +139,8 @@ def test_the_order_of_records_in_the_source_does_not_matter(images: World) -> No
 
 def test_targets_are_what_the_plan_wants(images: World) -> None:
     prepared = prepare(images.config())
-    for target, node in zip(prepared.targets, prepared.plan.nodes, strict=True):
-        assert target.groups == node.prefix
+    for target, module in zip(prepared.targets, prepared.plan.modules, strict=True):
+        assert target.groups == module.prefix
         inside = {(row.client, row.id) for group in target.groups for row in images.inside(prepared, group)}
         held = {client.name: client for client in prepared.held.clients}
         found = {

@@ -41,12 +41,12 @@ def describe(
 
     entries = [
         ModuleEntry(
-            key=key(node.prefix),
-            parent=key(node.prefix[:-1]) if node.parent >= 0 else None,
-            groups=list(node.prefix),
-            prefix=[prints[group] for group in node.prefix],
+            key=key(module.prefix),
+            parent=key(module.prefix[:-1]) if module.parent >= 0 else None,
+            groups=list(module.prefix),
+            prefix=[prints[group] for group in module.prefix],
         )
-        for node in plan.nodes
+        for module in plan.modules
     ]
     clients = [
         ClientEntry(

@@ -19,7 +19,7 @@ def _short_search(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_sisa_has_one_order_in_each_shard() -> None:
     plan = make("rotations", 5, 1, shards=2)
     assert plan.sequences == ((0, 1, 2), (3, 4))
-    assert [node.prefix for node in plan.nodes] == [(0,), (0, 1), (0, 1, 2), (3,), (3, 4)]
+    assert [module.prefix for module in plan.modules] == [(0,), (0, 1), (0, 1, 2), (3,), (3, 4)]
     assert plan.passes == (1 + 2 + 3 + 1 + 2) / 5
 
 

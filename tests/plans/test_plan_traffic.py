@@ -42,7 +42,7 @@ def balanced_counts(clients: int, slices: int, groups: int) -> Iterator[NDArray[
 
 
 def trained_by(plan: Plan, groups_held: set[int]) -> list[tuple[int, ...]]:
-    return [node.prefix for node in plan.nodes if groups_held & set(node.prefix)]
+    return [module.prefix for module in plan.modules if groups_held & set(module.prefix)]
 
 
 def groups_of(counts: NDArray[np.int64], client: int) -> set[int]:
@@ -57,7 +57,7 @@ def test_a_client_trains_every_module_with_a_group_of_its_own(plan: Plan, seed: 
     for client in range(len(counts)):
         expected = trained_by(plan, groups_of(counts, client))
         assert [
-            node.prefix for node, joins in zip(plan.nodes, part[client], strict=True) if joins
+            module.prefix for module, joins in zip(plan.modules, part[client], strict=True) if joins
         ] == expected
         assert rounds[client] == len(expected)
 

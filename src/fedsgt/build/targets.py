@@ -53,15 +53,15 @@ class Target:
 
 
 def make_targets(recipe: Recipe, clients: Sequence[Holder], grouping: Grouping, plan: Plan) -> list[Target]:
-    """One target for each node of the plan, in its order: parents before children."""
+    """One target for each module of the plan, in its order: parents before children."""
     prints = group_fingerprints(clients, grouping)
     targets: list[Target] = []
-    for node in plan.nodes:
-        above = targets[node.parent] if node.parent >= 0 else None
-        prefix = tuple(prints[group] for group in node.prefix)
+    for module in plan.modules:
+        above = targets[module.parent] if module.parent >= 0 else None
+        prefix = tuple(prints[group] for group in module.prefix)
         parents = () if above is None else (*above.parents, above.key)
-        slices = slices_of(node.prefix, clients, grouping)
-        targets.append(Target(recipe.key(prefix), node.prefix, prefix, parents, slices))
+        slices = slices_of(module.prefix, clients, grouping)
+        targets.append(Target(recipe.key(prefix), module.prefix, prefix, parents, slices))
     return targets
 
 

@@ -66,7 +66,7 @@ class Forecast:
                 "kind": plan.kind,
                 "groups": plan.groups,
                 "sequences": [list(path) for path in plan.sequences],
-                "modules": plan.modules,
+                "modules": len(plan.modules),
                 "roots": list(plan.roots),
             },
             "stream": {"requests": self.stream.requests, "whole_clients": self.stream.whole_clients},
@@ -92,7 +92,7 @@ class Forecast:
                 "upload_bytes": traffic.modules_up * self.module_bytes,
                 "download_bytes": traffic.modules_down * self.module_bytes,
             },
-            "storage_bytes": plan.modules * self.module_bytes,
+            "storage_bytes": len(plan.modules) * self.module_bytes,
         }
 
 

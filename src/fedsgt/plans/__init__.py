@@ -2,7 +2,7 @@
 
 from fedsgt.plans.cyclic import rotations
 from fedsgt.plans.kinds import KINDS, make
-from fedsgt.plans.plan import Node, Plan, check_prior
+from fedsgt.plans.plan import Plan, PlannedModule, Prefix, check_prior
 from fedsgt.plans.scoring.estimate import Estimate
 from fedsgt.plans.selection import STRATEGIES, Choice, choose, live_prefix, select
 
@@ -11,8 +11,9 @@ __all__ = [
     "STRATEGIES",
     "Choice",
     "Estimate",
-    "Node",
     "Plan",
+    "PlannedModule",
+    "Prefix",
     "check_prior",
     "choose",
     "live_prefix",

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from math import factorial
 
 from fedsgt.errors import InputError
-from fedsgt.plans.plan import Path, Plan
+from fedsgt.plans.plan import Plan, Prefix
 
 
-def rotate(path: Path, offset: int) -> Path:
+def rotate(path: Prefix, offset: int) -> Prefix:
     """The path rotated right by this offset, as in the paper's [012345], [501234], ..."""
     offset %= len(path)
     return path[-offset:] + path[:-offset] if offset else path
@@ -54,7 +54,7 @@ def iterative_rotations(groups: int, budget: int | None = None) -> Plan:
     return Plan.of("iterative-rotations", groups, paths)
 
 
-def _branch(paths: list[Path], fixed: int, budget: int) -> list[Path]:
+def _branch(paths: list[Prefix], fixed: int, budget: int) -> list[Prefix]:
     """Rotate what follows the first `fixed` groups of every path, as evenly as the budget allows."""
     wanted = min(budget, len(paths) * (len(paths[0]) - fixed))
     share, more = divmod(wanted, len(paths))

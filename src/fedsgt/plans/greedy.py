@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsgt.errors import InputError
-from fedsgt.plans.plan import Path, Plan
+from fedsgt.plans.plan import Plan, Prefix
 from fedsgt.plans.scoring.subsets import LARGEST_EXACT, mask_of, sizes, spread_maximum, superset_sums
 from fedsgt.plans.scoring.weights import unhit_weights
 
@@ -31,7 +31,7 @@ def greedy(
     limit = budget if budget is not None else (groups if passes is None else 4 * groups)
     weights = unhit_weights(groups, prior)
     live = np.zeros(1 << groups, dtype=np.int8)
-    paths: list[Path] = []
+    paths: list[Prefix] = []
     while len(paths) < limit:
         gains = _gains(live, weights)
         path = _best_order(gains)
@@ -59,7 +59,7 @@ def _gains(live: NDArray[np.int8], weights: NDArray[np.float64]) -> NDArray[np.f
     return gains
 
 
-def _best_order(gains: NDArray[np.float64]) -> Path:
+def _best_order(gains: NDArray[np.float64]) -> Prefix:
     """The longest path from the empty to the full set; the lowest group on a tie."""
     groups = gains.size.bit_length() - 1
     layers = np.argsort(sizes(groups), kind="stable")

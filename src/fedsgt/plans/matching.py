@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsgt.errors import InputError
-from fedsgt.plans.plan import Path, Plan
+from fedsgt.plans.plan import Plan, Prefix
 from fedsgt.plans.scoring.weights import horizon
 
 
@@ -25,7 +25,7 @@ def matching(groups: int, budget: int | None = None, prior: NDArray[np.float64] 
             f"budget: matching gives at most {groups} sequences, one a group; asked for {budget}"
         )
     chances = np.full(groups, 1 / groups) if prior is None else prior
-    paths: list[Path] = [(group,) for group in range(groups)]
+    paths: list[Prefix] = [(group,) for group in range(groups)]
     for _ in range(groups - 1):
         rows, columns = linear_sum_assignment(_step_weights(paths, chances), maximize=True)
         paths = [(*paths[row], int(column)) for row, column in zip(rows, columns, strict=True)]
@@ -33,7 +33,7 @@ def matching(groups: int, budget: int | None = None, prior: NDArray[np.float64] 
     return Plan.of("matching", groups, [paths[index] for index in best])
 
 
-def _step_weights(paths: list[Path], chances: NDArray[np.float64]) -> NDArray[np.float64]:
+def _step_weights(paths: list[Prefix], chances: NDArray[np.float64]) -> NDArray[np.float64]:
     weights = np.empty((len(paths), len(chances)))
     for row, path in enumerate(paths):
         used = list(path)
@@ -42,7 +42,7 @@ def _step_weights(paths: list[Path], chances: NDArray[np.float64]) -> NDArray[np
     return weights
 
 
-def _value(path: Path, chances: NDArray[np.float64]) -> float:
+def _value(path: Prefix, chances: NDArray[np.float64]) -> float:
     """Expected live groups of this sequence alone, averaged over the requests to come."""
     return float(_alive(np.cumsum(chances[list(path)]), len(chances)).sum())
 

@@ -15,18 +15,19 @@ from fedsgt.plans.scoring import scores
 from fedsgt.plans.scoring.estimate import Estimate
 from fedsgt.plans.scoring.subsets import mask_of
 
-Path = tuple[int, ...]
+# Groups in the order in which they are trained; a sequence is the prefix of its last module.
+Prefix = tuple[int, ...]
 ROUNDING = 1e-15
 CELLS = 20_000_000  # clients times modules held at once
 
 
 @dataclass(frozen=True)
-class Node:
+class PlannedModule:
     """One module: it trains `group` on top of its parent's prefix (`parent` is -1 for a root)."""
 
     group: int
     parent: int
-    prefix: Path
+    prefix: Prefix
 
     @property
     def depth(self) -> int:
@@ -39,33 +40,28 @@ class Plan:
 
     kind: str
     groups: int
-    sequences: tuple[Path, ...]
-    nodes: tuple[Node, ...] = field(repr=False, compare=False)
+    sequences: tuple[Prefix, ...]
+    modules: tuple[PlannedModule, ...] = field(repr=False, compare=False)
 
     @classmethod
     def of(cls, kind: str, groups: int, sequences: Iterable[Iterable[int]]) -> Plan:
-        """The plan of these sequences; nodes stand parents first, in the order they are first needed."""
+        """The plan of these sequences; modules stand parents first, in the order they are first needed."""
         paths = tuple(tuple(sequence) for sequence in sequences)
         _check(groups, paths)
-        index: dict[Path, int] = {}
-        nodes: list[Node] = []
+        index: dict[Prefix, int] = {}
+        modules: list[PlannedModule] = []
         for path in paths:
             for depth in range(1, len(path) + 1):
                 prefix = path[:depth]
                 if prefix not in index:
-                    index[prefix] = len(nodes)
-                    nodes.append(Node(path[depth - 1], index.get(prefix[:-1], -1), prefix))
-        return cls(kind, groups, paths, tuple(nodes))
-
-    @property
-    def modules(self) -> int:
-        """How many modules are trained."""
-        return len(self.nodes)
+                    index[prefix] = len(modules)
+                    modules.append(PlannedModule(path[depth - 1], index.get(prefix[:-1], -1), prefix))
+        return cls(kind, groups, paths, tuple(modules))
 
     @property
     def passes(self) -> float:
         """Training cost in passes over the data: a module at depth d trains on d of the L groups."""
-        return sum(node.depth for node in self.nodes) / self.groups
+        return sum(module.depth for module in self.modules) / self.groups
 
     @property
     def roots(self) -> tuple[int, ...]:
@@ -75,7 +71,7 @@ class Plan:
     @cached_property
     def sets(self) -> dict[int, int]:
         """Each trained set of groups, as a bit mask, with its size."""
-        return {mask_of(node.prefix): node.depth for node in self.nodes}
+        return {mask_of(module.prefix): module.depth for module in self.modules}
 
     @overload
     def expected_live(self, requests: int, prior: ArrayLike | None = None) -> Estimate: ...
@@ -114,11 +110,11 @@ class Plan:
         if counts.ndim != 2 or counts.shape[1] != self.groups:
             raise InputError(f"counts: shape {counts.shape}; the plan needs clients x {self.groups} groups")
         member = np.ascontiguousarray(counts.T > 0)
-        part = np.zeros((len(self.nodes), counts.shape[0]), dtype=np.bool_)
-        for index, node in enumerate(self.nodes):
-            part[index] = member[node.group]
-            if node.parent >= 0:
-                part[index] |= part[node.parent]
+        part = np.zeros((len(self.modules), counts.shape[0]), dtype=np.bool_)
+        for index, module in enumerate(self.modules):
+            part[index] = member[module.group]
+            if module.parent >= 0:
+                part[index] |= part[module.parent]
         return part.T
 
     def client_rounds(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -132,8 +128,8 @@ class Plan:
     def _fetches(self, counts: NDArray[np.int64]) -> NDArray[np.bool_]:
         needed = self.takes_part(counts).T
         fetched = np.zeros_like(needed)
-        for index in range(len(self.nodes) - 1, -1, -1):  # children stand after their parents
-            parent = self.nodes[index].parent
+        for index in range(len(self.modules) - 1, -1, -1):  # children stand after their parents
+            parent = self.modules[index].parent
             if parent >= 0:
                 fetched[parent] |= needed[index] | fetched[index]
         return fetched.T
@@ -142,7 +138,7 @@ class Plan:
         self, counts: NDArray[np.int64], table: Callable[[NDArray[np.int64]], NDArray[np.bool_]]
     ) -> NDArray[np.int64]:
         """Row sums of a table of clients by modules, made for some clients at a time to bound memory."""
-        step = max(1, CELLS // len(self.nodes))
+        step = max(1, CELLS // len(self.modules))
         parts = [table(counts[start : start + step]).sum(axis=1) for start in range(0, len(counts), step)]
         return np.concatenate(parts)
 
@@ -181,7 +177,7 @@ def check_prior(prior: ArrayLike, length: int, what: str = "group") -> NDArray[n
     return chances
 
 
-def _check(groups: int, paths: tuple[Path, ...]) -> None:
+def _check(groups: int, paths: tuple[Prefix, ...]) -> None:
     if not paths:
         raise InputError("plan: no sequence; at least one is needed")
     for path in paths:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 
 from fedsgt.errors import InputError
-from fedsgt.plans.plan import Path
+from fedsgt.plans.plan import Prefix
 
-Choice = tuple[int, Path, float]
+Choice = tuple[int, Prefix, float]
 
 
 def select(strategy: str, sequences: Iterable[Sequence[int]], deleted: Collection[int]) -> list[Choice]:
@@ -15,7 +15,7 @@ def select(strategy: str, sequences: Iterable[Sequence[int]], deleted: Collectio
     return choose(strategy, [live_prefix(path, deleted) for path in sequences])
 
 
-def choose(strategy: str, prefixes: Iterable[Path]) -> list[Choice]:
+def choose(strategy: str, prefixes: Iterable[Prefix]) -> list[Choice]:
     """(index, live prefix, weight) of the sequences that serve, weights summing to 1; none when exhausted.
 
     `prefixes` has the live part of each sequence, which may be empty. `all` (AllSeq) takes every sequence
@@ -29,7 +29,7 @@ def choose(strategy: str, prefixes: Iterable[Path]) -> list[Choice]:
     return [(index, prefix, len(prefix) / total) for index, prefix in chosen]
 
 
-def live_prefix(path: Sequence[int], deleted: Collection[int]) -> Path:
+def live_prefix(path: Sequence[int], deleted: Collection[int]) -> Prefix:
     """What stands before the first deleted group."""
     for depth, group in enumerate(path):
         if group in deleted:
@@ -37,12 +37,12 @@ def live_prefix(path: Sequence[int], deleted: Collection[int]) -> Path:
     return tuple(path)
 
 
-Alive = list[tuple[int, Path]]
+Alive = list[tuple[int, Prefix]]
 
 
-def _distinct(prefixes: Iterable[tuple[int, Path]]) -> Alive:
+def _distinct(prefixes: Iterable[tuple[int, Prefix]]) -> Alive:
     """Equal live prefixes are one module: it counts once, under the lowest index."""
-    seen: dict[Path, int] = {}
+    seen: dict[Prefix, int] = {}
     for index, prefix in prefixes:
         if prefix:
             seen.setdefault(prefix, index)

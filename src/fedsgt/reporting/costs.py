@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from fedsgt.engine.traffic import Traffic
-from fedsgt.plans.plan import Path
+from fedsgt.plans.plan import Prefix
 from fedsgt.runs.artefacts import metrics_lines
 from fedsgt.runs.description import Description
 from fedsgt.runs.folder import RunFolder
@@ -91,7 +91,7 @@ class Costs:
     depths: list[Part]
     sequences: list[Part]
     """A module that several share counts for the first of them."""
-    times: dict[Path, Timed] = field(repr=False)
+    times: dict[Prefix, Timed] = field(repr=False)
     line: Line | None
     per_client: PerClient
     traffic: Traffic | None
@@ -134,7 +134,7 @@ def costs(folder: RunFolder, live: Live, present: Iterable[str]) -> Costs:
     known = times_of(folder, there, rounds)
     times = {prefix: known[key] for prefix, key in about.keys.items() if key in known}
     return Costs(
-        modules=plan.modules,
+        modules=len(plan.modules),
         passes=plan.passes * rounds,
         depths=_by_depth(about, times),
         sequences=_by_sequence(about, times),
@@ -185,13 +185,13 @@ def line_through(times: Sequence[Timed]) -> Line | None:
     return Line(start, slope, 1 - left / all_of_it if all_of_it else 1.0)
 
 
-def _by_depth(about: Description, times: Mapping[Path, Timed]) -> list[Part]:
+def _by_depth(about: Description, times: Mapping[Prefix, Timed]) -> list[Part]:
     deepest = max(map(len, about.keys))
     return [_sum((path for path in about.keys if len(path) == n), times) for n in range(1, deepest + 1)]
 
 
-def _by_sequence(about: Description, times: Mapping[Path, Timed]) -> list[Part]:
-    seen: set[Path] = set()
+def _by_sequence(about: Description, times: Mapping[Prefix, Timed]) -> list[Part]:
+    seen: set[Prefix] = set()
     found = []
     for order in about.sequences:
         path = [tuple(order[:depth]) for depth in range(1, len(order) + 1)]
@@ -200,7 +200,7 @@ def _by_sequence(about: Description, times: Mapping[Path, Timed]) -> list[Part]:
     return found
 
 
-def _sum(paths: Iterable[Path], times: Mapping[Path, Timed]) -> Part:
+def _sum(paths: Iterable[Prefix], times: Mapping[Prefix, Timed]) -> Part:
     every = list(paths)
     return _part(len(every), [times[path] for path in every if path in times])
 
@@ -219,7 +219,7 @@ def _per_client(
     plan = about.plan_made()
     joined = plan.client_rounds(counts) * rounds
     # Where sequences share modules, their rounds are fewer than the formula's.
-    alone = plan.modules == sum(map(len, about.sequences))
+    alone = len(plan.modules) == sum(map(len, about.sequences))
     corrected = paper_rounds(about, rounds) if alone else None
     return PerClient(
         rounds=float(joined.mean()),

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsgt.plans import Estimate, Plan, live_prefix
-from fedsgt.plans.plan import Path
+from fedsgt.plans.plan import Prefix
 from fedsgt.plans.scoring.subsets import LARGEST_EXACT
 from fedsgt.runs.state import Live
 from fedsgt.unlearning.request import records_left
@@ -65,7 +65,7 @@ def chances(live: Live) -> Chances:
     return left / total if total else np.full(len(left), 1 / len(left))
 
 
-def forecast(prefixes: Sequence[Path], odds: Chances, requests: int) -> Forecast:
+def forecast(prefixes: Sequence[Prefix], odds: Chances, requests: int) -> Forecast:
     """What further requests do to these live prefixes, exactly, or as a mean over simulated streams."""
     alive = [prefix for prefix in prefixes if prefix]
     if not alive:
@@ -84,7 +84,7 @@ def forecast(prefixes: Sequence[Path], odds: Chances, requests: int) -> Forecast
     )
 
 
-def _live_groups(prefixes: Sequence[Path], odds: Chances, requests: int) -> list[Estimate]:
+def _live_groups(prefixes: Sequence[Prefix], odds: Chances, requests: int) -> list[Estimate]:
     plan, prior = _narrowed(prefixes, odds)
     if plan.groups <= LARGEST_EXACT:
         return plan.expected_live(range(requests + 1), prior)
@@ -102,7 +102,7 @@ def _live_groups(prefixes: Sequence[Path], odds: Chances, requests: int) -> list
     return [whole, *(Estimate(float(mean), float(error)) for mean, error in zip(means, errors, strict=True))]
 
 
-def _cuts(path: Path, groups: int) -> list[int]:
+def _cuts(path: Prefix, groups: int) -> list[int]:
     """For each group, how much of the path is left when it is hit."""
     left = [len(path)] * groups
     for depth, group in enumerate(path):
@@ -110,7 +110,7 @@ def _cuts(path: Path, groups: int) -> list[int]:
     return left
 
 
-def fragile(prefixes: Sequence[Path], odds: Chances) -> list[Fragile]:
+def fragile(prefixes: Sequence[Prefix], odds: Chances) -> list[Fragile]:
     """What each live group's loss would take, the most first."""
     nodes = {prefix[:depth] for prefix in prefixes for depth in range(1, len(prefix) + 1)}
     dying: dict[int, int] = {}
@@ -127,10 +127,10 @@ def fragile(prefixes: Sequence[Path], odds: Chances) -> list[Fragile]:
 
 
 def accuracy_ahead(
-    prefixes: Sequence[Path],
+    prefixes: Sequence[Prefix],
     odds: Chances,
     requests: int,
-    score: Callable[[tuple[Path, ...]], float | None],
+    score: Callable[[tuple[Prefix, ...]], float | None],
 ) -> list[Estimate | None]:
     """E[accuracy, given that something is live] after 1, 2, ... further requests; none if nothing can be.
 
@@ -138,7 +138,7 @@ def accuracy_ahead(
     """
     rng = np.random.default_rng(0)  # the same page every time
     streams = rng.choice(len(odds), size=(TRIALS, requests), p=odds)
-    known: dict[tuple[Path, ...], float | None] = {}
+    known: dict[tuple[Prefix, ...], float | None] = {}
 
     def after(hits: frozenset[int]) -> float | None:
         left = tuple(live_prefix(prefix, hits) for prefix in prefixes)
@@ -155,7 +155,7 @@ def accuracy_ahead(
     return found
 
 
-def _narrowed(paths: Sequence[Path], odds: Chances) -> tuple[Plan, Chances]:
+def _narrowed(paths: Sequence[Prefix], odds: Chances) -> tuple[Plan, Chances]:
     """The plan over its own groups, all others taken as one: fewer groups can be scored exactly."""
     groups = sorted({group for path in paths for group in path})
     number = {group: index for index, group in enumerate(groups)}

@@ -11,7 +11,7 @@ from typing import Any
 
 from fedsgt.ledger.kinds import Kind
 from fedsgt.ledger.ledger import Entry
-from fedsgt.plans.plan import Path
+from fedsgt.plans.plan import Prefix
 from fedsgt.runs.state import Live
 
 
@@ -89,7 +89,7 @@ def history(live: Live, entries: Iterable[Entry], present: Collection[str]) -> H
     return History(requests, [*steps, Step(len(requests), False, level_of(live.prefixes(present)))])
 
 
-def level_of(prefixes: Iterable[Path]) -> Level:
+def level_of(prefixes: Iterable[Prefix]) -> Level:
     """Of the live parts of the sequences; equal prefixes are one module."""
     found = set(prefixes)
     nodes = {prefix[:depth] for prefix in found for depth in range(1, len(prefix) + 1)}

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any, Literal
 
 from fedsgt.ledger.kinds import SERVING_CHANGED
-from fedsgt.plans.plan import Path
+from fedsgt.plans.plan import Prefix
 from fedsgt.reporting.forecast import FARTHEST, SAFE, Forecast, Fragile, chances, forecast, fragile
 from fedsgt.reporting.history import History, Level, history, level_of
 from fedsgt.runs.folder import RunFolder
@@ -39,8 +39,8 @@ class Outlook:
     groups: int
     modules: int
     """That the plan wants."""
-    sequences: list[Path]
-    prefixes: list[Path]
+    sequences: list[Prefix]
+    prefixes: list[Prefix]
     """The live part of each sequence."""
     dead_groups: frozenset[int]
     """Hit since the modules were trained."""
@@ -63,10 +63,10 @@ class Outlook:
         return bool(self.level.modules or self.dead_groups or self.past.requests)
 
     @cached_property
-    def live_nodes(self) -> frozenset[Path]:
+    def live_nodes(self) -> frozenset[Prefix]:
         return frozenset(prefix[:depth] for prefix in self.prefixes for depth in range(1, len(prefix) + 1))
 
-    def state(self, prefix: Path) -> State:
+    def state(self, prefix: Prefix) -> State:
         """Of the module of this prefix; `new` is live too, but was not there from the beginning."""
         if not self.dead_groups.isdisjoint(prefix):
             return "dead"

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from fedsgt.plans.plan import Path
+from fedsgt.plans.plan import Prefix
 from fedsgt.reporting.history import Step
 from fedsgt.reporting.status import Outlook
 from fedsgt.reporting.tree_rows import Row, rows
@@ -23,7 +23,7 @@ def tree(found: Outlook) -> tuple[str, int]:
     every = rows(found.sequences)
     depth = min(DEPTH, max(len(row.path) for row in every))
     drawn = every[: max(10, MODULES // depth)]
-    at: dict[Path, int] = {}
+    at: dict[Prefix, int] = {}
     edges, nodes = list[str](), list[str]()
     for line, row in enumerate(drawn):
         y = HEIGHT * line + HEIGHT // 2
@@ -44,7 +44,7 @@ def tree(found: Outlook) -> tuple[str, int]:
     )
 
 
-def _new_in(row: Row) -> list[Path]:
+def _new_in(row: Row) -> list[Prefix]:
     return [row.path[: depth + 1] for depth in range(row.start, min(len(row.path), DEPTH))]
 
 
@@ -52,7 +52,7 @@ def _left(depth: int) -> int:
     return LEFT + (depth - 1) * CELL
 
 
-def _edge(prefix: Path, at: dict[Path, int]) -> str:
+def _edge(prefix: Prefix, at: dict[Prefix, int]) -> str:
     if len(prefix) == 1:
         return ""
     start, end = _left(len(prefix) - 1) + NODE_WIDTH, _left(len(prefix))
@@ -60,7 +60,7 @@ def _edge(prefix: Path, at: dict[Path, int]) -> str:
     return f'<path class="edge" d="M{start} {at[prefix[:-1]]}H{middle}V{at[prefix]}H{end}"/>'
 
 
-def _node(prefix: Path, y: int, state: str) -> str:
+def _node(prefix: Prefix, y: int, state: str) -> str:
     x, top = _left(len(prefix)), y - NODE_HEIGHT // 2
     size = f'width="{NODE_WIDTH}" height="{NODE_HEIGHT}"'
     struck = f'<path d="M{x + 2} {y}h{NODE_WIDTH - 4}"/>' if state == "dead" else ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from fedsgt.plans.plan import Path
+from fedsgt.plans.plan import Prefix
 
 
 @dataclass(frozen=True)
@@ -14,7 +14,7 @@ class Row:
 
     sequence: int
     """The first sequence that is this path."""
-    path: Path
+    path: Prefix
     start: int
     """So many of its modules stand in rows above."""
     more: tuple[bool, ...]
@@ -23,8 +23,8 @@ class Row:
 
 def rows(sequences: Iterable[Sequence[int]]) -> list[Row]:
     """Top to bottom, in the order of the sequences as far as branches stay together."""
-    number: dict[Path, int] = {}
-    children: dict[Path, list[Path]] = {(): []}
+    number: dict[Prefix, int] = {}
+    children: dict[Prefix, list[Prefix]] = {(): []}
     for index, order in enumerate(sequences):
         path = tuple(order)
         number.setdefault(path, index)
@@ -33,7 +33,7 @@ def rows(sequences: Iterable[Sequence[int]]) -> list[Row]:
                 children[path[:depth]] = []
                 children[path[: depth - 1]].append(path[:depth])
     found: list[Row] = []
-    above: Path = ()
+    above: Prefix = ()
     for leaf in _leaves(children):
         more = tuple(children[leaf[:depth]][-1] != leaf[: depth + 1] for depth in range(len(leaf)))
         found.append(Row(number[leaf], leaf, _shared(above, leaf), more))
@@ -41,7 +41,7 @@ def rows(sequences: Iterable[Sequence[int]]) -> list[Row]:
     return found
 
 
-def _leaves(children: dict[Path, list[Path]]) -> Iterator[Path]:
+def _leaves(children: dict[Prefix, list[Prefix]]) -> Iterator[Prefix]:
     waiting = children[()][::-1]
     while waiting:
         node = waiting.pop()
@@ -50,7 +50,7 @@ def _leaves(children: dict[Path, list[Path]]) -> Iterator[Path]:
         waiting += children[node][::-1]
 
 
-def _shared(one: Path, other: Path) -> int:
+def _shared(one: Prefix, other: Prefix) -> int:
     """How many modules two paths have in common."""
     pairs = zip(one, other, strict=False)
     return next((depth for depth, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))

@@ -74,14 +74,14 @@ def test_a_plan_trains_each_set_of_the_family_once(seed: int) -> None:
     family = wandered(6, 500, seed)
     plan = plan_of(family)
     assert set(plan.sets) == {mask for level in family.levels for mask in level}
-    assert plan.modules == len(plan.sets)
+    assert len(plan.modules) == len(plan.sets)
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_sequences_are_the_paths_to_the_leaves_longest_first(seed: int) -> None:
     plan = plan_of(wandered(6, 500, seed))
-    parents = {node.prefix[:-1] for node in plan.nodes}
-    assert set(plan.sequences) == {node.prefix for node in plan.nodes if node.prefix not in parents}
+    parents = {module.prefix[:-1] for module in plan.modules}
+    assert set(plan.sequences) == {module.prefix for module in plan.modules if module.prefix not in parents}
     assert sorted(plan.sequences, key=len, reverse=True) == list(plan.sequences)
     assert len(plan.sequences[0]) == 6
 

@@ -40,7 +40,7 @@ def assert_nowhere_below(plan: Plan, other: Plan, requests: int = 60) -> None:
 
 def assert_sound(plan: Plan) -> None:
     """Every set once, every group a root, the full model there."""
-    assert len(plan.sets) == plan.modules
+    assert len(plan.sets) == len(plan.modules)
     assert plan.roots == tuple(range(plan.groups))
     assert (1 << plan.groups) - 1 in plan.sets
 
@@ -63,7 +63,7 @@ def test_each_set_is_trained_once_and_each_group_is_a_root(groups: int) -> None:
 @pytest.mark.parametrize("groups", KNOWN)
 def test_every_sequence_leads_to_a_leaf(groups: int) -> None:
     plan = found(groups)
-    inner = {node.prefix[:-1] for node in plan.nodes}
+    inner = {module.prefix[:-1] for module in plan.modules}
     assert not inner & set(plan.sequences)
     assert len(set(plan.sequences)) == len(plan.sequences)
 
@@ -96,7 +96,7 @@ def test_a_search_says_how_far_it_is_and_is_not_changed_by_it() -> None:
 def test_as_many_passes_as_rotations_keep_far_more_live() -> None:
     plan = tree(10, passes=52.5, effort=0.1)
     assert plan.passes <= 52.5
-    assert len(plan.sets) == plan.modules
+    assert len(plan.sets) == len(plan.modules)
     assert mean_live(plan) >= 3.70
     assert round(mean_live(rotations(10)), 3) == 3.234
 
@@ -112,7 +112,7 @@ def test_the_usual_search_with_as_many_passes_as_rotations() -> None:
 def test_passes_bound_the_cost_and_are_worth_it(passes: float) -> None:
     plan = tree(6, passes=passes, effort=0.02)
     assert plan.passes <= passes
-    assert len(plan.sets) == plan.modules
+    assert len(plan.sets) == len(plan.modules)
     assert mean_live(plan) >= mean_live(make("rotations", 6, passes=passes)) - 1e-12
 
 

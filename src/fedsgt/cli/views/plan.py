@@ -165,7 +165,7 @@ def _passes(passes: float) -> str:
 
 
 def _storage(scored: Forecast) -> str:
-    modules = scored.plan.modules
+    modules = len(scored.plan.modules)
     return f"{_some(modules, 'module')}, {show_bytes(modules * scored.module_bytes)}"
 
 

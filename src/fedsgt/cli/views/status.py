@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fedsgt.plans import Estimate
-from fedsgt.plans.plan import Path as Prefix
+from fedsgt.plans.plan import Prefix
 from fedsgt.reporting.status import Outlook, State
 from fedsgt.reporting.tree_rows import Row, rows
 from fedsgt.words import counted

@@ -86,12 +86,12 @@ def independent_hits(groups: int, requests: int, prior: NDArray[np.float64] | No
 
 def depth_falls(plan: Plan, hits: Hits) -> NDArray[np.int64]:
     """The request at which the last module of each depth dies: after r requests, those above r are served."""
-    deepest = max(node.depth for node in plan.nodes)
+    deepest = max(module.depth for module in plan.modules)
     falls = np.zeros((hits.shape[0], deepest), dtype=np.int64)
     dies: list[NDArray[np.int64]] = []
-    for node in plan.nodes:
-        own = hits[:, node.group]
-        dies.append(own if node.parent < 0 else np.minimum(own, dies[node.parent]))
-        column = falls[:, node.depth - 1]
+    for module in plan.modules:
+        own = hits[:, module.group]
+        dies.append(own if module.parent < 0 else np.minimum(own, dies[module.parent]))
+        column = falls[:, module.depth - 1]
         np.maximum(column, dies[-1], out=column)
     return falls

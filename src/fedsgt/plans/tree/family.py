@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from fedsgt.plans.plan import Path, Plan
+from fedsgt.plans.plan import Plan, Prefix
 from fedsgt.plans.scoring.subsets import mask_of, members
 
 Changes = dict[int, list[int]]  # a new level for each size that changes
@@ -105,7 +105,7 @@ def chain_family(order: Sequence[int], passes: float) -> Family:
 
 def plan_of(family: Family) -> Plan:
     """Hang each set below a parent, children spread evenly; the paths to the leaves, longest first."""
-    path: dict[int, Path] = {mask: tuple(members(mask)) for mask in family.levels[1]}
+    path: dict[int, Prefix] = {mask: tuple(members(mask)) for mask in family.levels[1]}
     children: dict[int, int] = {}
     for size in range(2, family.groups + 1):
         for mask in sorted(family.levels[size]):
