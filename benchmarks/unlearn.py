@@ -163,7 +163,7 @@ def fedcio_cluster(place: Path, clusters: int = 5, rounds: int = 6) -> float:
 def train_one(prepared: Prepared, target: Target, modules: Modules) -> float:
     """The engine is warm: its processes have imported all they need before the clock starts."""
     training = prepared.run.training
-    with InProcess(prepared.setup(modules, None), prepared.stack) as engine:
+    with InProcess(prepared.setup(modules, None), prepared.model.stack) as engine:
         warm = replace(prepared.targets[-1])
         Build(prepared.recipe, modules, engine, 1, training.seed, Quiet()).run([warm])
         start = time.perf_counter()

@@ -27,9 +27,7 @@ from fedsgt.config import Config
 from fedsgt.grouping.make import LOOK_AT_DATA
 from fedsgt.plans.cyclic import rotations
 from fedsgt.runs.records import load_holdings
-from fedsgt.stack.backbone import load_backbone
-from fedsgt.stack.inputs import make_inputs
-from fedsgt.stack.stack import Stack
+from fedsgt.stack.model import open_model
 
 REPEATS = 5
 
@@ -115,10 +113,9 @@ def _grouped(config: Config, run: Trained) -> dict[str, float]:
 def _embeddings(config: Config) -> tuple[NDArray[np.float64], float]:
     """And how long it takes once records and backbone are loaded, which training needs anyway."""
     held = load_holdings(config)
-    backbone = load_backbone(config.model.backbone, config.model.task, held.labels)
-    stack, inputs = Stack(backbone, config.peft), make_inputs(config.model, backbone)
+    model = open_model(config, held.labels)
     started = time.process_time()
-    return slice_embeddings(held, stack, inputs), time.process_time() - started
+    return slice_embeddings(held, model), time.process_time() - started
 
 
 def _related(config: Config, embeddings: NDArray[np.float64]) -> dict[str, Any]:

@@ -320,9 +320,9 @@ def test_predictions_do_not_depend_on_what_was_asked_before(
     prepared, folder = started(tmp_path / "run", images.config())
     build(prepared, folder)
     chains = [folder.description.chain(groups) for groups in expected]
-    with InProcess(prepared.setup(folder.modules, folder.cache), prepared.stack) as engine:
+    with InProcess(prepared.setup(folder.modules, folder.cache), prepared.model.stack) as engine:
         together = engine.predict(chains)
     for chain, found in zip(chains, together, strict=True):
-        with InProcess(prepared.setup(folder.modules, folder.cache), prepared.stack) as engine:
+        with InProcess(prepared.setup(folder.modules, folder.cache), prepared.model.stack) as engine:
             assert np.array_equal(engine.predict([chain])[0], found)
     assert len({found.tobytes() for found in together}) == len(chains)

@@ -77,7 +77,7 @@ def test_roots_begin_alike_only_from_a_common_start(images: World, tmp_path: Pat
         prepared, folder = started(
             tmp_path / start, system(images, "fedcio", *TWO, f"training.start={start}")
         )
-        with InProcess(prepared.setup(folder.modules, None), prepared.stack) as trains:
+        with InProcess(prepared.setup(folder.modules, None), prepared.model.stack) as trains:
             tasks = [Task(target.key, target.parents, target.slices) for target in prepared.targets]
             found[start] = [trains.server.start(task) for task in tasks]
     equal = {
@@ -111,14 +111,16 @@ def test_first_updates_are_of_each_clients_own_records(images: World) -> None:
     run = images.config()
     prepared = prepare(run)
     setup = make_setup(run, prepared.held, None, no_module, None)
-    whole = first_updates(setup, prepared.stack)
+    whole = first_updates(setup, prepared.model.stack)
     assert whole.any(axis=1).tolist() == [True] * CLIENTS
     emptied = prepared.held.without({2: Erased(slices=frozenset({0, 1}))})
-    without = first_updates(make_setup(run, emptied, None, no_module, None), prepared.stack)
+    without = first_updates(make_setup(run, emptied, None, no_module, None), prepared.model.stack)
     assert without.any(axis=1).tolist() == [True, True, False, True]
     assert np.array_equal(np.delete(without, 2, axis=0), np.delete(whole, 2, axis=0))
     slow = make_setup(images.config("training.learning_rate=1e-9"), prepared.held, None, no_module, None)
-    assert np.abs(first_updates(slow, prepared.stack)).max() < 1e-6, "what they change, and not what they are"
+    assert np.abs(first_updates(slow, prepared.model.stack)).max() < 1e-6, (
+        "what they change, and not what they are"
+    )
     assert pickle.loads(pickle.dumps(setup)) == setup, "worker processes get it so"
 
 
@@ -132,7 +134,7 @@ def test_fedavg_is_rounds_of_local_updates_and_their_weighted_mean(images: World
     worker = Worker(prepared.setup(folder.modules, None))
     clients = [f"c{number}" for number in range(CLIENTS)]
     task = Task(entry.key, (), dict.fromkeys(clients, (0,)))
-    with InProcess(prepared.setup(folder.modules, None), prepared.stack) as trains:
+    with InProcess(prepared.setup(folder.modules, None), prepared.model.stack) as trains:
         state = trains.server.start(task)
     for number in (1, 2):
         seeds = {client: client_seed(replace(task, round=number), client) for client in clients}
@@ -143,7 +145,7 @@ def test_fedavg_is_rounds_of_local_updates_and_their_weighted_mean(images: World
             for name in state
         }
     found = folder.modules.get(entry.key)
-    wanted = prepared.stack.finish(state)
+    wanted = prepared.model.stack.finish(state)
     assert found.keys() == wanted.keys()
     assert all(found[name] == pytest.approx(wanted[name], abs=1e-5) for name in found)
 

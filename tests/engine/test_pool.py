@@ -38,7 +38,7 @@ def processes(setup: Setup) -> Iterator[Processes]:
 
 @pytest.fixture(scope="module")
 def state(images: World) -> Tensors:
-    stack = prepare(images.config()).stack
+    stack = prepare(images.config()).model.stack
     return stack.begin(0, stack.initial_head(0))
 
 

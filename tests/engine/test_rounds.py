@@ -22,7 +22,7 @@ PARENT = "f" * 64
 
 @pytest.fixture(scope="module")
 def stack(images: World) -> Stack:
-    return prepare(images.config()).stack
+    return prepare(images.config()).model.stack
 
 
 @pytest.fixture(scope="module")

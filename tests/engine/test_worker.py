@@ -31,7 +31,7 @@ def prepared(images: World) -> Prepared:
 @pytest.fixture(scope="module")
 def modules(prepared: Prepared) -> dict[str, Tensors]:
     """Two that change something."""
-    stack, rng = prepared.stack, np.random.default_rng(0)
+    stack, rng = prepared.model.stack, np.random.default_rng(0)
     fresh = stack.begin(0, stack.initial_head(0))
     return {
         key: {name: array + rng.normal(0, 0.3, array.shape).astype("f4") for name, array in fresh.items()}
@@ -115,7 +115,7 @@ def finished(engine: InProcess) -> Result:
 def test_clients_without_records_take_no_part(setup: Setup, prepared: Prepared) -> None:
     empty = replace(setup.slices["c1"][0], ids=(), labels=(), contents=())
     changed = replace(setup, slices={**setup.slices, "c1": [empty, empty]})
-    with InProcess(changed, prepared.stack) as engine:
+    with InProcess(changed, prepared.model.stack) as engine:
         engine.submit(Task("a" * 64, (), {"c0": (0,), "c1": (0, 1)}))
         assert finished(engine).participants == {"c0": len(setup.slices["c0"][0].ids)}
         with pytest.raises(InputError, match="module bbbbbbbbbbbb: no client has a record in its groups"):
@@ -127,7 +127,7 @@ def test_a_refused_round_says_module_round_and_client(setup: Setup, prepared: Pr
     run = prepared.run.model_copy(
         update={"training": prepared.run.training.model_copy(update={"learning_rate": 1e30, "clip": None})}
     )
-    with InProcess(replace(setup, run=run), prepared.stack) as engine:
+    with InProcess(replace(setup, run=run), prepared.model.stack) as engine:
         engine.submit(Task("a" * 64, (), {"c0": (0, 1)}))
         with pytest.raises(RoundFailed) as raised:
             engine.wait()
@@ -139,7 +139,9 @@ def test_a_refused_round_says_module_round_and_client(setup: Setup, prepared: Pr
 def test_every_update_is_told(setup: Setup, prepared: Prepared) -> None:
     told: list[tuple[str, str, int]] = []
     with InProcess(
-        setup, prepared.stack, lambda task, update: told.append((task.key, update.client, update.records))
+        setup,
+        prepared.model.stack,
+        lambda task, update: told.append((task.key, update.client, update.records)),
     ) as engine:
         engine.submit(Task("a" * 64, (), {"c0": (0,), "c2": (0, 1)}))
         result = finished(engine)
@@ -155,7 +157,7 @@ def test_predictions_in_parts_stand_in_order(
     found = []
     for part in (128, 4, 1):
         monkeypatch.setattr(inprocess, "TEST_PART", part)
-        with InProcess(prepared.setup(folder.modules, folder.cache), prepared.stack) as engine:
+        with InProcess(prepared.setup(folder.modules, folder.cache), prepared.model.stack) as engine:
             found.append(engine.predict(chains))
     assert found[0].shape == (2, 6, 3)
     assert found[0].sum(axis=-1) == pytest.approx(1, abs=1e-5)

@@ -179,7 +179,7 @@ def test_it_trains_with_a_tiny_model_of_its_class(
     assert done.modules == [target.groups for target in prepared.targets[:2]]
     assert len(load_test(run)) == 20
     if not task.vision:
-        check_texts(run, task.inputs, prepared.inputs)
+        check_texts(run, task.inputs, prepared.model.inputs)
 
 
 def check_texts(run: Config, columns: tuple[str, ...], inputs: Inputs) -> None:

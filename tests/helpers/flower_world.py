@@ -83,7 +83,7 @@ class Nodes(Here):
         grid = Patchy(seen, len(setup.slices))
         nodes = nodes_of(grid, setup.slices)
         grid.silent = nodes[self.client].node if self.silent else None
-        server = Server(prepared.stack, folder.modules.get, prepared.run.training)
+        server = Server(prepared.model.stack, folder.modules.get, prepared.run.training)
         fleet = fleet_of(folder, prepared)
         engine = FlowerEngine(
             grid, lambda: nodes, server, fleet, prepared.run.engine, notify, teller.trouble, pause=0.01

@@ -27,10 +27,8 @@ from fedsgt.ledger.kinds import Kind
 from fedsgt.plans import select
 from fedsgt.runs.folder import RunFolder, open_run
 from fedsgt.serving.predictor import Exhausted, Predictor
-from fedsgt.stack.backbone import load_backbone
-from fedsgt.stack.inputs import make_inputs
 from fedsgt.stack.merge import merge
-from fedsgt.stack.stack import Stack
+from fedsgt.stack.model import open_model
 from fedsgt.store import Tensors
 
 # Rotations: a deletion of group 1 leaves [0], [2, 0] and nothing of the third.
@@ -74,9 +72,8 @@ def used(found: Any) -> set[str]:
 
 def by_hand(folder: RunFolder, modules: Sequence[Tensors], contents: list[bytes]) -> NDArray[np.float64]:
     """Class probabilities with these modules on the backbone, by nothing but a stack."""
-    model = folder.config.model
-    backbone = load_backbone(model.backbone, model.task, folder.description.labels)
-    inputs, stack = make_inputs(model, backbone), Stack(backbone, folder.config.peft)
+    model = open_model(folder.config, folder.description.labels)
+    inputs, stack = model.inputs, model.stack
     stack.load(list(modules))
     with torch.no_grad():
         logits = stack.logits(inputs.batch([inputs.item("", (content,)) for content in contents]))
@@ -372,7 +369,7 @@ def test_deactivation_neither_copies_nor_touches_the_backbone(
     folder: RunFolder, contents: list[bytes]
 ) -> None:
     predictor = Predictor(folder, "merged")
-    backbone = predictor.worker.backbone
+    backbone = predictor.worker.model.backbone
     places = {name: tensor.data_ptr() for name, tensor in backbone.tensors.items()}
     before = backbone.hash_now()
     for group in (1, 0):

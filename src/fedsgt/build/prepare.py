@@ -25,9 +25,7 @@ from fedsgt.runs.description import ClientEntry, Description, ModuleEntry
 from fedsgt.runs.records import Holdings, load_holdings, load_test
 from fedsgt.runs.state import Erased
 from fedsgt.stack import profile
-from fedsgt.stack.backbone import load_backbone
-from fedsgt.stack.inputs import Inputs, make_inputs
-from fedsgt.stack.stack import Stack
+from fedsgt.stack.model import OpenModel, open_model
 from fedsgt.store import Modules
 
 
@@ -40,8 +38,7 @@ class Prepared:
     test: Table = field(repr=False)
     grouping: Grouping
     plan: Plan
-    stack: Stack = field(repr=False)
-    inputs: Inputs = field(repr=False)
+    model: OpenModel = field(repr=False)
     recipe: Recipe
     targets: tuple[Target, ...] = field(repr=False)
 
@@ -65,7 +62,7 @@ class Prepared:
         total, done = sum(map(len, tables)), 0
         for table in tables:
             for name, content in zip(table.ids, table.contents, strict=True):
-                self.inputs.item(name, content)
+                self.model.inputs.item(name, content)
                 done += 1
                 progress(done / total)
 
@@ -83,20 +80,32 @@ def prepare(
 
 
 def prepare_held(run: Config, held: Holdings, known: Description | None = None) -> Prepared:
-    """The same, of clients who are already found."""
-    test = load_test(run, held.labels)
-    backbone = load_backbone(run.model.backbone, run.model.task, held.labels)
-    inputs = make_inputs(run.model, backbone)
-    stack = Stack(backbone, run.peft)
+    """Prepare a run of these clients, in the groups of the known run if one is given."""
+    test, model = load_test(run, held.labels), open_model(run, held.labels)
     if known is None:
-        grouped, plan = _group(run, held, stack, inputs), _plan(run)
+        prepared = _assembled(run, held, test, model, _group(run, held, model), _plan(run))
     else:
-        grouped, plan = known.grouping_made(), _left(known, held.holders)
-    recipe = make_recipe(run, held.labels, inputs, stack)
+        plan = _left(known, held.holders)
+        prepared = _assembled(run, held, test, model, known.grouping_made(), plan)
     for client in held.registered:
-        _check_alike(client, recipe)
+        _check_alike(client, prepared.recipe)
+    return prepared
+
+
+def prepare_again(run: Config, held: Holdings, known: Description, plan: Plan, test: Table) -> Prepared:
+    """Prepare a known run in its own groups, but with another plan and other records to predict.
+
+    Verification and the measuring of forgetting train so, outside of the run's folder.
+    """
+    return _assembled(run, held, test, open_model(run, held.labels), known.grouping_made(), plan)
+
+
+def _assembled(
+    run: Config, held: Holdings, test: Table, model: OpenModel, grouped: Grouping, plan: Plan
+) -> Prepared:
+    recipe = make_recipe(run, held.labels, model)
     targets = make_targets(recipe, held.holders, grouped, plan)
-    return Prepared(run, held, test, grouped, plan, stack, inputs, recipe, tuple(targets))
+    return Prepared(run, held, test, grouped, plan, model, recipe, tuple(targets))
 
 
 def describe(prepared: Prepared, known: Description | None = None, as_of: int = 0) -> Description:
@@ -188,7 +197,7 @@ def _group_sizes(known: Description, sizes: Sequence[Sequence[int]]) -> list[int
     return found
 
 
-def make_recipe(run: Config, labels: int, inputs: Inputs, stack: Stack) -> Recipe:
+def make_recipe(run: Config, labels: int, model: OpenModel) -> Recipe:
     """The part of the configuration that shapes a module's bytes: neither paths, plans nor workers do."""
     used = {
         "lora": ("kind", "rank", "alpha", "freeze_a"),
@@ -196,19 +205,19 @@ def make_recipe(run: Config, labels: int, inputs: Inputs, stack: Stack) -> Recip
         "prefix": ("kind", "tokens", "hidden"),
     }[run.peft.kind]
     config: dict[str, Any] = {
-        "inputs": inputs.describe(),
+        "inputs": model.inputs.describe(),
         "labels": labels,
-        "peft": run.peft.model_dump(include=set(used)) | {"linears": list(stack.places.linears)},
+        "peft": run.peft.model_dump(include=set(used)) | {"linears": list(model.stack.places.linears)},
         # What came later is named only where it is used, so that modules made before keep their keys.
         "training": run.training.model_dump(exclude={"start"} if run.training.start == "own" else None),
     }
     if run.privacy.epsilon is not None:
         config["privacy"] = run.privacy.model_dump()
     device = profile.pick_device(run.model.device)
-    return Recipe(config, stack.backbone.hash, profile.describe(device))
+    return Recipe(config, model.backbone.hash, profile.describe(device))
 
 
-def _group(run: Config, held: Holdings, stack: Stack, inputs: Inputs) -> Grouping:
+def _group(run: Config, held: Holdings, model: OpenModel) -> Grouping:
     settings = run.grouping
     related: dict[str, Any] = {}
     if settings.method == "affinity":  # each client keeps to few groups
@@ -220,9 +229,9 @@ def _group(run: Config, held: Holdings, stack: Stack, inputs: Inputs) -> Groupin
                 "use random or affinity"
             )
         if settings.method == "updates":
-            related = {"updates": first_updates(make_setup(run, held, None, no_module, None), stack)}
+            related = {"updates": first_updates(make_setup(run, held, None, no_module, None), model.stack)}
         else:
-            related = {"embeddings": slice_embeddings(held, stack, inputs)}
+            related = {"embeddings": slice_embeddings(held, model)}
     return grouping.make(
         settings.method,
         run.slices_per_client(),
@@ -242,13 +251,13 @@ def make_setup(
     return Setup(run, held.labels, slices, test, read_module, cache, salts)
 
 
-def slice_embeddings(held: Holdings, stack: Stack, inputs: Inputs) -> NDArray[np.float64]:
+def slice_embeddings(held: Holdings, model: OpenModel) -> NDArray[np.float64]:
     """Each slice's mean feature under the bare backbone, for groupings that look at data (the appendix)."""
     means = []
     for client in held.clients:
         for part in slice_data(client, held.tables[client.name]):
-            items = [inputs.item(*entry) for entry in zip(part.ids, part.contents, strict=True)]
-            means.append(stack.features(items, inputs.batch).mean(axis=0) if items else None)
+            items = [model.inputs.item(*entry) for entry in zip(part.ids, part.contents, strict=True)]
+            means.append(model.stack.features(items, model.inputs.batch).mean(axis=0) if items else None)
     known = [mean for mean in means if mean is not None]
     return np.stack([mean if mean is not None else np.mean(known, axis=0) for mean in means])
 

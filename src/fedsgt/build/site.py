@@ -63,12 +63,12 @@ class Here:
     ) -> Iterator[Engine]:
         setup, name = prepared.setup(folder.modules, folder.cache), prepared.run.engine.name
         if name == "in-process":
-            with InProcess(setup, prepared.stack, notify) as engine:
+            with InProcess(setup, prepared.model.stack, notify) as engine:
                 yield engine
             return
         from fedsgt.engine.flower.local import open_local, open_simulated
 
-        server = Server(prepared.stack, folder.modules.get, prepared.run.training)
+        server = Server(prepared.model.stack, folder.modules.get, prepared.run.training)
         make, fleet = open_local, fleet_of(folder, prepared)
         if name == "flower-sim":
             make = open_simulated

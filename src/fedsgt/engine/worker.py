@@ -19,9 +19,9 @@ from fedsgt.engine.cache import ActivationCache
 from fedsgt.engine.local_update import Examples, local_update
 from fedsgt.engine.task import ReadModule, Tensors, Update
 from fedsgt.stack import profile
-from fedsgt.stack.backbone import load_backbone
-from fedsgt.stack.inputs import Batch, Content, Inputs, Item, hidden_batch, make_inputs, to_device
+from fedsgt.stack.inputs import Batch, Content, Inputs, Item, hidden_batch, to_device
 from fedsgt.stack.merge import Mixture, merge
+from fedsgt.stack.model import open_model
 from fedsgt.stack.stack import Stack
 
 MOST_BYTES = 1 << 29  # of prepared records held in memory
@@ -66,14 +66,16 @@ class Worker:
 
     def __init__(self, setup: Setup) -> None:
         profile.apply()
-        run = setup.run
         self.setup = setup
-        device = profile.pick_device(run.model.device)
-        self.backbone = load_backbone(run.model.backbone, run.model.task, setup.labels)
-        self.backbone.model.to(torch.device(device))  # type: ignore[arg-type]
-        self.stack = Stack(self.backbone, run.peft)
-        self.inputs = make_inputs(run.model, self.backbone)
-        recipe = [self.backbone.hash, self.inputs.describe(), self.stack.start, profile.describe(device)]
+        device = profile.pick_device(setup.run.model.device)
+        self.model = open_model(setup.run, setup.labels, device)
+        self.stack, self.inputs = self.model.stack, self.model.inputs
+        recipe = [
+            self.model.backbone.hash,
+            self.inputs.describe(),
+            self.stack.start,
+            profile.describe(device),
+        ]
         self.cache = ActivationCache(setup.cache, json.dumps(recipe, sort_keys=True)) if setup.cache else None
         self.modules: OrderedDict[str, Tensors] = OrderedDict()
         self.prepared: OrderedDict[str, list[Item]] = OrderedDict()
@@ -120,7 +122,7 @@ class Worker:
 
     def check(self) -> None:
         """The backbone's bytes are what they were."""
-        self.backbone.check()
+        self.model.backbone.check()
 
     def _load(self, parents: tuple[str, ...]) -> None:
         """Fold these modules, unless they are just what is folded."""

@@ -39,7 +39,7 @@ class SimulatedClients(Here):
             )
         holder = share_setup(setup)
         nodes = nodes_of(self.grid, setup.slices)
-        server = Server(prepared.stack, folder.modules.get, prepared.run.training)
+        server = Server(prepared.model.stack, folder.modules.get, prepared.run.training)
         fleet = fleet_of(folder, prepared)
         with (
             FlowerEngine(

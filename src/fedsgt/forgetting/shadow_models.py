@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsgt.build.build import Build
-from fedsgt.build.prepare import Prepared, make_recipe
-from fedsgt.build.targets import Recipe, Target, make_targets
+from fedsgt.build.prepare import Prepared, prepare_again
+from fedsgt.build.targets import Recipe, Target
 from fedsgt.data import Client, Table, group_fingerprint, slice_fingerprint
 from fedsgt.engine.inprocess import InProcess
 from fedsgt.engine.seeds import seed_of
@@ -33,9 +33,6 @@ from fedsgt.runs.description import Description
 from fedsgt.runs.folder import RunFolder
 from fedsgt.runs.state import Live
 from fedsgt.serving.evaluation import MERGED, mixed
-from fedsgt.stack.backbone import load_backbone
-from fedsgt.stack.inputs import make_inputs
-from fedsgt.stack.stack import Stack
 from fedsgt.store import Folder, Manifest, Modules, StoreError
 
 Progress: TypeAlias = Callable[[float], None]
@@ -53,7 +50,9 @@ class Before:
 
     @classmethod
     def of(cls, folder: RunFolder, known: Description, attacked: Attacked, strategy: str) -> Before:
-        prepared = _prepared(folder, known, attacked)
+        whole = attacked.whole
+        plan = _plan(known, whole.clients)
+        prepared = prepare_again(folder.config, whole, known, plan, attacked.table)
         chosen = choose("all" if strategy == MERGED else strategy, prepared.plan.sequences)
         needed = {prefix[:depth] for _, prefix, _ in chosen for depth in range(1, len(prefix) + 1)}
         wanted = [target for target in prepared.targets if target.groups in needed]
@@ -116,21 +115,10 @@ def experiment(
         watcher = _Watcher(folder, live, work, progress)
         setup = prepared.setup(modules, Path(path) / "cache")
         held = {name: [*parts, *shadows.slices[name]] for name, parts in setup.slices.items()}
-        with InProcess(replace(setup, slices=held), prepared.stack, watcher.updated) as engine:
+        with InProcess(replace(setup, slices=held), prepared.model.stack, watcher.updated) as engine:
             for targets, rounds in ((missing, training.rounds), (shadows.targets, shadows.rounds)):
                 Build(prepared.recipe, modules, engine, rounds, training.seed, watcher).run(targets)
             return before.ask(engine), shadows.ask(engine)
-
-
-def _prepared(folder: RunFolder, known: Description, attacked: Attacked) -> Prepared:
-    """The run as it was, with the attacked records to be predicted."""
-    run, held = folder.config, attacked.whole
-    backbone = load_backbone(run.model.backbone, run.model.task, held.labels)
-    inputs, stack = make_inputs(run.model, backbone), Stack(backbone, run.peft)
-    recipe = make_recipe(run, held.labels, inputs, stack)
-    grouping, plan = known.grouping_made(), _plan(known, held.clients)
-    targets = make_targets(recipe, held.clients, grouping, plan)
-    return Prepared(run, held, attacked.table, grouping, plan, stack, inputs, recipe, tuple(targets))
 
 
 def _plan(known: Description, clients: Sequence[Client]) -> Plan:

@@ -19,19 +19,15 @@ import numpy as np
 import torch
 
 from fedsgt.build.build import Build
-from fedsgt.build.prepare import Prepared, make_recipe
+from fedsgt.build.prepare import Prepared, prepare_again
 from fedsgt.build.site import HERE, Site, open_engine
-from fedsgt.build.targets import Recipe, Target, make_targets
+from fedsgt.build.targets import Recipe, Target
 from fedsgt.data import Table
 from fedsgt.engine.task import Result, Task, Update
 from fedsgt.errors import InputError
 from fedsgt.proof.rebuild_folder import read_notes, read_retained
 from fedsgt.runs.description import Description
 from fedsgt.runs.folder import RunFolder, open_run
-from fedsgt.runs.records import Holdings
-from fedsgt.stack.backbone import load_backbone
-from fedsgt.stack.inputs import make_inputs
-from fedsgt.stack.stack import Stack
 from fedsgt.store import Manifest
 
 Tell = Callable[[dict[str, Any]], None]
@@ -42,8 +38,10 @@ def rebuild(folder: RunFolder, seed: int, tell: Tell, site: Site = HERE) -> None
     took_part, erased = read_notes(folder)
     remote = folder.config.data.partition == "remote"
     held = site.holdings(folder.config, folder.description, erased) if remote else read_retained(folder)
-    prepared = _prepared(folder, held)
-    refused = _refused(folder.description, prepared)
+    known = folder.description
+    no_test = Table((), (), (), None, known.labels)  # nothing is predicted, only trained
+    prepared = prepare_again(folder.config, held, known, known.plan_made(), no_test)
+    refused = _refused(known, prepared)
     for groups, (verdict, reason) in refused.items():
         tell({"groups": groups, "verdict": verdict, "reason": reason})
     targets = [target for target in prepared.targets if target.groups not in refused]
@@ -55,18 +53,6 @@ def rebuild(folder: RunFolder, seed: int, tell: Tell, site: Site = HERE) -> None
         build = Build(prepared.recipe, folder.modules, engine, training.rounds, training.seed, watcher)
         build.took_part = took_part
         build.run(targets, _order(targets, random.Random(seed)))
-
-
-def _prepared(folder: RunFolder, held: Holdings) -> Prepared:
-    """The retained records, grouped and planned as the folder says."""
-    run, known = folder.config, folder.description
-    backbone = load_backbone(run.model.backbone, run.model.task, known.labels)
-    inputs, stack = make_inputs(run.model, backbone), Stack(backbone, run.peft)
-    recipe = make_recipe(run, known.labels, inputs, stack)
-    grouping, plan = known.grouping_made(), known.plan_made()
-    targets = make_targets(recipe, held.holders, grouping, plan)
-    test = Table((), (), (), None, known.labels)
-    return Prepared(run, held, test, grouping, plan, stack, inputs, recipe, tuple(targets))
 
 
 def _refused(known: Description, prepared: Prepared) -> dict[tuple[int, ...], tuple[str, str]]:

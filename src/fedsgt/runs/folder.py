@@ -46,14 +46,6 @@ class RunFolder:
         url = self.config.store.url
         return Modules(Folder(self.path) if url is None else open_objects(url))
 
-    def check_backbone(self, found: str) -> None:
-        """Modules mean nothing on another backbone than theirs."""
-        if found != self.description.backbone:
-            raise InputError(
-                f"{self.path}: the backbone's weights are not those that this run was trained on "
-                f"({found[:12]} against {self.description.backbone[:12]}); see model.backbone"
-            )
-
     @cached_property
     def ledger(self) -> Ledger:
         ledger = Ledger.open(ledger_url(self.path, self.config), self.description.id)

@@ -24,13 +24,12 @@ from fedsgt.plans import STRATEGIES, Choice, choose
 from fedsgt.runs.folder import RunFolder
 from fedsgt.runs.records import load_test
 from fedsgt.runs.state import Live
+from fedsgt.serving.model import open_model_of
 from fedsgt.store import CorruptModule, Folder, MissingModule, tensor_hash
 from fedsgt.store.codec import pack, read_note, unpack
 
 if TYPE_CHECKING:  # what is kept can be scored without torch
     from fedsgt.engine.inprocess import InProcess
-    from fedsgt.stack.inputs import Inputs
-    from fedsgt.stack.stack import Stack
 
 FILE = "evaluation.json"
 MERGED = "merged"
@@ -147,16 +146,6 @@ def agreement_of(one: Floats, other: Floats) -> float:
     return float((one.argmax(axis=-1) == other.argmax(axis=-1)).mean())
 
 
-def check_model(folder: RunFolder, stack: Stack, inputs: Inputs) -> None:
-    """Modules mean nothing on another backbone, or for inputs that are prepared in another way."""
-    from fedsgt.build.prepare import make_recipe
-
-    folder.check_backbone(stack.backbone.hash)
-    recipe = make_recipe(folder.config, folder.description.labels, inputs, stack)
-    if recipe.config_hash != folder.description.config_hash:
-        raise InputError(f"{folder.path}: tokenizer or image settings of the backbone changed since training")
-
-
 class Examiner:
     """The test records under modules; workers start when there is something to compute, and end with it."""
 
@@ -193,17 +182,12 @@ class Examiner:
     def engine(self) -> InProcess:
         from fedsgt.engine.inprocess import InProcess
         from fedsgt.engine.worker import Setup, SliceData
-        from fedsgt.stack.backbone import load_backbone
-        from fedsgt.stack.inputs import make_inputs
-        from fedsgt.stack.stack import Stack
 
         run, labels = self.folder.config, self.folder.description.labels
-        backbone = load_backbone(run.model.backbone, run.model.task, labels)
-        stack = Stack(backbone, run.peft)
-        check_model(self.folder, stack, make_inputs(run.model, backbone))
+        model = open_model_of(self.folder)
         records = SliceData("test", self.test.ids, self.test.labels, self.test.contents)
         setup = Setup(run, labels, {}, records, self.folder.modules.get, None)
-        return self.opened.enter_context(InProcess(setup, stack))
+        return self.opened.enter_context(InProcess(setup, model.stack))
 
     @cached_property
     def _file(self) -> str:

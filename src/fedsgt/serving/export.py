@@ -8,9 +8,8 @@ from pathlib import Path
 from fedsgt.errors import InputError
 from fedsgt.runs.artefacts import EXPORT_NOTE, EXPORTS
 from fedsgt.runs.folder import RunFolder
-from fedsgt.stack.backbone import load_backbone
+from fedsgt.serving.model import open_model_of
 from fedsgt.stack.peft_format import export_module
-from fedsgt.stack.stack import Stack
 
 
 def export_sequence(folder: RunFolder, sequence: int, depth: int | None, output: Path | None) -> Path:
@@ -23,14 +22,11 @@ def export_sequence(folder: RunFolder, sequence: int, depth: int | None, output:
         raise InputError(f"depth: {depth} is not between 1 and the {len(chain)} live modules of the sequence")
     chosen = chain[:depth]
     target = output or folder.path / EXPORTS / f"sequence-{sequence}-{len(chosen)}"
-    model = folder.config.model
-    backbone = load_backbone(model.backbone, model.task, folder.description.labels)
-    folder.check_backbone(backbone.hash)
-    stack = Stack(backbone, folder.config.peft)
+    stack, base = open_model_of(folder).stack, folder.config.model.backbone
     with folder.publishing() as live:  # whole before a deletion looks for what to destroy
         if live.last_request != begun:
             raise InputError(f"{folder.path}: a deletion came in meanwhile; export again")
-        export_module(stack, [folder.modules.get(key) for key in chosen], target, model.backbone)
+        export_module(stack, [folder.modules.get(key) for key in chosen], target, base)
         (target / EXPORT_NOTE).write_text(json.dumps({"modules": chosen}) + "\n", encoding="utf-8")
     return target
 

@@ -16,7 +16,8 @@ from fedsgt.errors import InputError
 from fedsgt.plans import STRATEGIES, Choice, choose
 from fedsgt.runs.folder import RunFolder, open_run
 from fedsgt.runs.state import Live
-from fedsgt.serving.evaluation import MERGED, agreement_of, check_model, mixed
+from fedsgt.serving.evaluation import MERGED, agreement_of, mixed
+from fedsgt.serving.model import check_model
 from fedsgt.store import StoreError, Tensors
 
 if TYPE_CHECKING:  # torch must be imported under the execution profile
@@ -172,7 +173,7 @@ class Predictor:
         if self.strategy == MERGED:
             check_mergeable(run.peft.kind)
         worker = Worker(Setup(run, labels, {}, None, self._read, None))
-        check_model(self.folder, worker.stack, worker.inputs)
+        check_model(self.folder, worker.model)
         return worker
 
     def _read(self, key: str) -> Tensors:

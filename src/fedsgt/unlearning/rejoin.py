@@ -106,7 +106,7 @@ def _check(prepared: Prepared, name: str) -> None:
     """Every new record can be learnt from, before anything is written."""
     table = prepared.held.tables[name]
     for record, content in zip(table.ids, table.contents, strict=True):
-        prepared.inputs.item(record, content)
+        prepared.model.inputs.item(record, content)
 
 
 def _train(folder: RunFolder, prepared: Prepared, added: Sequence[int], display: Display) -> int:

@@ -28,9 +28,7 @@ from fedsgt.federation.client.records import WITHDRAWN, Enrolment, OwnData
 from fedsgt.federation.client.withdraw import under_way
 from fedsgt.federation.server.remote import SECTIONS
 from fedsgt.federation.settings import ClientSettings
-from fedsgt.stack.backbone import load_backbone
-from fedsgt.stack.inputs import make_inputs
-from fedsgt.stack.stack import Stack
+from fedsgt.stack.model import open_model
 
 IDLE_SECONDS = 900.0
 
@@ -61,11 +59,10 @@ class Trainer:
         """What the server gets to know: fingerprints and counts, and what this machine would train with."""
         with self.turn, self._awake():
             session = self._session(about)
-            backbone = load_backbone(session.run.model.backbone, session.run.model.task, about["labels"])
-            inputs = make_inputs(session.run.model, backbone)
+            model = open_model(session.run, about["labels"])
             for name, content in zip(session.table.ids, session.table.contents, strict=True):
-                inputs.item(name, content)
-            recipe = make_recipe(session.run, about["labels"], inputs, Stack(backbone, session.run.peft))
+                model.inputs.item(name, content)
+            recipe = make_recipe(session.run, about["labels"], model)
             return {
                 "fingerprints": session.client.fingerprints(),
                 "records": session.client.slice_sizes(),

@@ -90,7 +90,7 @@ class RemoteClients:
             return said | {"expect": {str(index): mark for index, mark in enumerate(marks[client])}}
 
         fleet = replace(fleet_of(folder, prepared), about=about, ours=False)
-        server = Server(prepared.stack, folder.modules.get, run.training)
+        server = Server(prepared.model.stack, folder.modules.get, run.training)
         with (
             FlowerEngine(
                 self.grid, self.nodes, server, fleet, run.engine, notify, teller.trouble, self.pause
