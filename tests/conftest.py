@@ -1,8 +1,9 @@
-"""What holds for all tests: property tests run alike everywhere, and torch runs as it does in training."""
+"""Settings and fixtures of all tests, and the table of results by folder that ends a run of several."""
 
 from __future__ import annotations
 
 import os
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,9 +14,10 @@ from fedsgt.stack import profile
 if TYPE_CHECKING:
     from tiny_world import World
 
-# Before anything imports torch, which reads this once.
+# Must come before the first import of torch, which reads these variables only once.
 os.environ.update(profile.environment())
 
+# In CI the same examples are tried each time, so that a failure there is never one of chance.
 settings.register_profile("local", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("ci", parent=settings.get_profile("local"), derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "local")
@@ -23,7 +25,7 @@ settings.load_profile("ci" if os.environ.get("CI") else "local")
 
 @pytest.fixture(scope="session")
 def images(tmp_path_factory: pytest.TempPathFactory) -> World:
-    """Four clients with small images, and a tiny ViT."""
+    """Return four clients with small images, and a tiny ViT."""
     from tiny_world import make_world
 
     return make_world(tmp_path_factory.mktemp("images"), "image")
@@ -31,7 +33,29 @@ def images(tmp_path_factory: pytest.TempPathFactory) -> World:
 
 @pytest.fixture(scope="session")
 def texts(tmp_path_factory: pytest.TempPathFactory) -> World:
-    """Four clients with short texts of different lengths, and a tiny BERT."""
+    """Return four clients with short texts of different lengths, and a tiny BERT."""
     from tiny_world import make_world
 
     return make_world(tmp_path_factory.mktemp("texts"), "text")
+
+
+OUTCOMES = ("passed", "failed", "skipped")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print the number of tests passed, failed and skipped in each folder, if several took part.
+
+    Under xdist this runs in the process that gathers the reports of all workers.
+    """
+    by_folder: dict[str, Counter[str]] = {}
+    for outcome in (*OUTCOMES, "error"):
+        for report in terminalreporter.getreports(outcome):
+            parts = report.nodeid.split("::")[0].split("/")
+            folder = "/".join(parts[: min(2, len(parts) - 1)])
+            # A failing fixture is an error to pytest; to a reader the test failed.
+            by_folder.setdefault(folder, Counter())["failed" if outcome == "error" else outcome] += 1
+    if len(by_folder) > 1:
+        terminalreporter.section("tests by folder")
+        terminalreporter.line(f"{'':24}" + "".join(f"{outcome:>9}" for outcome in OUTCOMES))
+        for folder, counts in sorted(by_folder.items()):
+            terminalreporter.line(f"{folder:24}" + "".join(f"{counts[outcome]:9}" for outcome in OUTCOMES))
