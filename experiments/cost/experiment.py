@@ -20,7 +20,7 @@ from experiments.harness.settings import Settings
 from fedsgt.build.train import train
 from fedsgt.grouping import make as make_grouping
 from fedsgt.plans import rotations
-from fedsgt.reporting.costs import costs
+from fedsgt.reporting.costs import run_costs
 
 CAPTION = (
     "CPU seconds of a whole training (left: by system, with what FedAvg's time and the passes foretell as a "
@@ -151,7 +151,7 @@ def _federated(
         rmtree(bench.work, ignore_errors=True)
         run = bench.config("digits", seed, system, "iid", [*common, *settings], shared=False)
         folder = train(run, bench.work, Silent())
-        told = costs(folder, folder.live(), folder.present()).to_json()
+        told = run_costs(folder, folder.live(), folder.present()).to_json()
         planned, carried = told["per_client"], told["measured"]
         found[name] = {
             "messages": carried["messages"],

@@ -11,7 +11,7 @@ import pytest
 from html_page import Page
 from paper_run import delete, describe, fill, paper_run
 
-from fedsgt.reporting.costs import Costs, Line, Timed, costs, line_through
+from fedsgt.reporting.costs import Costs, LineFit, TrainingTime, fit_line, run_costs
 from fedsgt.reporting.report import write_report
 from fedsgt.reporting.svg import seconds_over_records
 from fedsgt.runs.folder import RunFolder
@@ -40,7 +40,7 @@ def write_times(folder: RunFolder, rounds: Iterable[int], slower: float = 1.0) -
 
 
 def costs_of(folder: RunFolder) -> Costs:
-    return costs(folder, folder.live(), folder.present())
+    return run_costs(folder, folder.live(), folder.present())
 
 
 def test_times_add_up_by_depth_and_by_sequence(tmp_path: Path) -> None:
@@ -127,8 +127,8 @@ def test_nothing_trained_is_no_error(tmp_path: Path) -> None:
 
 
 def test_no_line_through_equal_numbers_of_records() -> None:
-    assert line_through([Timed(5, 1.0), Timed(5, 2.0)]) is None
-    assert line_through([Timed(5, 1.0), Timed(7, 1.0)]) == Line(1.0, 0.0, 1.0)
+    assert fit_line([TrainingTime(5, 1.0), TrainingTime(5, 2.0)]) is None
+    assert fit_line([TrainingTime(5, 1.0), TrainingTime(7, 1.0)]) == LineFit(1.0, 0.0, 1.0)
 
 
 def test_many_modules_are_drawn_as_some_of_them_and_the_line_stays_inside() -> None:

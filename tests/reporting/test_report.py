@@ -19,7 +19,7 @@ from fedsgt.engine.traffic import Line, Traffic
 from fedsgt.errors import InputError
 from fedsgt.ledger.kinds import Kind
 from fedsgt.plans import rotations
-from fedsgt.reporting.costs import costs
+from fedsgt.reporting.costs import run_costs
 from fedsgt.reporting.page import page as page_of
 from fedsgt.reporting.records_page import without_passwords
 from fedsgt.reporting.report import Report, write_report
@@ -56,7 +56,7 @@ def test_the_page_is_whole_and_needs_nothing_else(folder: RunFolder) -> None:
     assert not re.search(r"(https?:)?//|@import|url\(", page.text)
     assert page.links == ["certificates/000003.json"]
     assert (path.parent / page.links[0]).is_file()
-    for heading in ("Modules", "Unlearning curve", "Outlook", "Accuracy", "Requests and certificates"):
+    for heading in ("Modules", "Unlearning curve", "RunStatus", "Accuracy", "Requests and certificates"):
         assert heading in page.words
     assert "3 of 9" in page.words
 
@@ -148,7 +148,7 @@ def test_an_exhausted_run_says_so(folder: RunFolder) -> None:
     page = Page(write_report(folder))
     assert "Exhausted: no module is live." in page.words
     assert "alarm" in page.classes
-    assert "Outlook" not in page.words
+    assert "RunStatus" not in page.words
 
 
 def test_plans_of_branches_and_large_plans_make_small_pages(tmp_path: Path) -> None:
@@ -193,7 +193,7 @@ def test_the_page_is_made_again_if_a_request_comes_meanwhile(
         text = page_of(found, place)
         if not made:
             delete(folder, 2)
-        made.append(found.outlook.position)
+        made.append(found.status.position)
         return text
 
     monkeypatch.setattr("fedsgt.reporting.report.page", interrupted)
@@ -277,7 +277,7 @@ def test_a_failing_measurement_is_not_repeated_for_ever(folder: RunFolder) -> No
 
 def test_training_leaves_the_time_of_every_module(trained: Path, tmp_path: Path) -> None:
     folder = open_run(shutil.copytree(trained, tmp_path / "run"))
-    found = costs(folder, folder.live(), folder.present())
+    found = run_costs(folder, folder.live(), folder.present())
     every = sum(sum(client.records) for client in folder.description.clients)
     assert (found.whole.timed, found.whole.modules) == (9, 9)
     assert found.whole.records == 6 * every  # three sequences that pass over a third, two thirds, and all

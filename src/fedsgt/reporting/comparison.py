@@ -14,9 +14,9 @@ import numpy as np
 from fedsgt.config import Config
 from fedsgt.errors import InputError
 from fedsgt.plans import Plan
-from fedsgt.reporting.costs import Costs, costs
+from fedsgt.reporting.costs import Costs, run_costs
 from fedsgt.reporting.forecast import Chances
-from fedsgt.reporting.history import level_of
+from fedsgt.reporting.history import count_live
 from fedsgt.reporting.status import current_evaluation
 from fedsgt.runs.artefacts import COMPARED
 from fedsgt.runs.description import Description
@@ -30,7 +30,7 @@ Prefixes = Sequence[tuple[int, ...]]
 
 
 @dataclass(frozen=True)
-class Row:
+class ComparedRun:
     """One run."""
 
     path: Path
@@ -66,11 +66,11 @@ class Row:
 class Comparison:
     """The run first, then the others as they were given."""
 
-    rows: list[Row]
+    rows: list[ComparedRun]
     left_out: list[str]
     """Why a remembered run is not shown."""
 
-    def unlike(self, row: Row) -> list[str]:
+    def unlike(self, row: ComparedRun) -> list[str]:
         """Why its accuracy cannot be compared with the first run's."""
         first, found = self.rows[0], list[str]()
         if row.accuracy is not None and first.accuracy is not None and row.test != first.test:
@@ -85,24 +85,24 @@ class Comparison:
 
 
 @dataclass(frozen=True)
-class Others:
+class OtherRuns:
     """Runs to compare with."""
 
     folders: list[RunFolder]
     left_out: list[str]
 
 
-def given(folder: RunFolder, paths: Iterable[Path]) -> Others:
+def named_runs(folder: RunFolder, paths: Iterable[Path]) -> OtherRuns:
     """Those that somebody names; one that is not there, or is the run itself, is an error."""
     found = {path.resolve(): path for path in paths}
     if folder.path.resolve() in found:
         raise InputError(
             f"{found[folder.path.resolve()]}: the run itself; give other runs to compare it with"
         )
-    return Others([_opened(path) for path in found.values()], [])
+    return OtherRuns([_opened(path) for path in found.values()], [])
 
 
-def remembered(folder: RunFolder) -> Others:
+def remembered_runs(folder: RunFolder) -> OtherRuns:
     """Those that were named last; one that is gone is left out."""
     folders, left_out = list[RunFolder](), list[str]()
     for path in _read(folder):
@@ -110,10 +110,10 @@ def remembered(folder: RunFolder) -> Others:
             folders.append(_opened(path))
         except InputError as error:
             left_out.append(str(error))
-    return Others(folders, left_out)
+    return OtherRuns(folders, left_out)
 
 
-def remember(folder: RunFolder, others: Others) -> None:
+def remember_runs(folder: RunFolder, others: OtherRuns) -> None:
     paths = [str(other.path.resolve()) for other in others.folders]
     Folder(folder.path).write(COMPARED, (json.dumps(paths, indent=1) + "\n").encode())
 
@@ -137,7 +137,7 @@ def _read(folder: RunFolder) -> list[Path]:
     return [Path(path) for path in told]
 
 
-def compare(folder: RunFolder, live: Live, own: Costs, others: Others) -> Comparison | None:
+def compare(folder: RunFolder, live: Live, own: Costs, others: OtherRuns) -> Comparison | None:
     """None if there is nothing to compare with, and nothing was left out."""
     if not others.folders and not others.left_out:
         return None
@@ -145,21 +145,21 @@ def compare(folder: RunFolder, live: Live, own: Costs, others: Others) -> Compar
     return Comparison(rows, others.left_out)
 
 
-def _measured(folder: RunFolder) -> Row:
+def _measured(folder: RunFolder) -> ComparedRun:
     live = folder.live()
-    return _row(folder, live, costs(folder, live, folder.present()))
+    return _row(folder, live, run_costs(folder, live, folder.present()))
 
 
-def _row(folder: RunFolder, live: Live, found: Costs) -> Row:
+def _row(folder: RunFolder, live: Live, found: Costs) -> ComparedRun:
     prefixes, prior = live.prefixes(folder.present()), _group_chances(live.description)
     evaluation = current_evaluation(folder, live) or {}
-    return Row(
+    return ComparedRun(
         path=folder.path.resolve(),
         system=system_of(folder.config, live.description),
         accuracy=evaluation.get("strategies", {}).get(folder.config.serving.strategy),
         test_records=evaluation.get("records"),
         modules=found.modules,
-        live_modules=level_of(prefixes).modules or 0,
+        live_modules=count_live(prefixes).modules or 0,
         passes=found.passes,
         seconds=found.whole.seconds,
         timed_modules=found.whole.timed,

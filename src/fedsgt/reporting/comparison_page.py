@@ -12,7 +12,7 @@ from fedsgt.reporting.html import Unit, table, unit_of
 from fedsgt.words import counted
 
 if TYPE_CHECKING:
-    from fedsgt.reporting.comparison import Comparison, Row
+    from fedsgt.reporting.comparison import ComparedRun, Comparison
     from fedsgt.reporting.report import Report
 
 # Long names break, so that the numbers stay in sight.
@@ -40,7 +40,7 @@ def _names(found: Comparison) -> list[str]:
     return short if len(set(short)) == len(short) else [str(row.path) for row in found.rows]
 
 
-def _line(row: Row, name: str, unit: Unit) -> list[str]:
+def _line(row: ComparedRun, name: str, unit: Unit) -> list[str]:
     return [
         f'<div {NAME}><b>{escape(name)}</b><br><span class="soft">{escape(row.system)}</span></div>',
         _accuracy(row),
@@ -54,7 +54,7 @@ def _line(row: Row, name: str, unit: Unit) -> list[str]:
     ]
 
 
-def _accuracy(row: Row) -> str:
+def _accuracy(row: ComparedRun) -> str:
     found = row.accuracy
     if found is None:
         return "not<br>measured"
@@ -62,7 +62,7 @@ def _accuracy(row: Row) -> str:
     return f'{found["accuracy"]:.1%}<br><span class="soft">{interval}</span>'
 
 
-def _seconds(row: Row, unit: Unit) -> str:
+def _seconds(row: ComparedRun, unit: Unit) -> str:
     if not row.timed_modules:
         return "not known"
     some = "" if row.timed_modules == row.modules else f"<br>of {row.timed_modules}"

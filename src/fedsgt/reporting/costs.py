@@ -28,7 +28,7 @@ LONGEST = 1e9  # seconds of an update that are believed
 
 
 @dataclass(frozen=True)
-class Timed:
+class TrainingTime:
     """A module's training: records that were trained on, each round counted, and the workers' seconds."""
 
     records: int
@@ -36,7 +36,7 @@ class Timed:
 
 
 @dataclass(frozen=True)
-class Part:
+class ModuleTotals:
     """Some modules of a plan; records and seconds are those of the timed ones."""
 
     modules: int
@@ -46,7 +46,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Line:
+class LineFit:
     """Seconds of a module as a straight line over its records, by least squares."""
 
     start: float
@@ -88,19 +88,19 @@ class Costs:
     modules: int
     passes: float
     """Over the whole data, in each local epoch; all rounds counted."""
-    depths: list[Part]
-    sequences: list[Part]
+    depths: list[ModuleTotals]
+    sequences: list[ModuleTotals]
     """A module that several share counts for the first of them."""
-    times: dict[Prefix, Timed] = field(repr=False)
-    line: Line | None
+    times: dict[Prefix, TrainingTime] = field(repr=False)
+    line: LineFit | None
     per_client: PerClient
     traffic: Traffic | None
     """What was measured, if anything went over a network."""
 
     @property
-    def whole(self) -> Part:
+    def whole(self) -> ModuleTotals:
         """Each module once."""
-        return _part(self.modules, list(self.times.values()))
+        return _totals(self.modules, list(self.times.values()))
 
     @property
     def a_sequence(self) -> float | None:
@@ -127,7 +127,7 @@ class Costs:
         }
 
 
-def costs(folder: RunFolder, live: Live, present: Iterable[str]) -> Costs:
+def run_costs(folder: RunFolder, live: Live, present: Iterable[str]) -> Costs:
     """Of this state of the run, with the modules that are there."""
     about, rounds = live.description, folder.config.training.rounds
     plan, there = about.plan_made(), set(present)
@@ -139,27 +139,29 @@ def costs(folder: RunFolder, live: Live, present: Iterable[str]) -> Costs:
         depths=_by_depth(about, times),
         sequences=_by_sequence(about, times),
         times=times,
-        line=line_through(list(times.values())),
+        line=fit_line(list(times.values())),
         per_client=_per_client(folder, about, rounds, [entry.key for entry in live.modules()], there),
         traffic=read_traffic(folder),
     )
 
 
-def times_of(folder: RunFolder, keys: set[str], rounds: int) -> dict[str, Timed]:
+def times_of(folder: RunFolder, keys: set[str], rounds: int) -> dict[str, TrainingTime]:
     """By module, from the metrics; not for modules of which a round is missing there."""
-    updates: dict[str, dict[tuple[int, str], Timed]] = {}
+    updates: dict[str, dict[tuple[int, str], TrainingTime]] = {}
     for line, key in metrics_lines(folder):
         if key is not None and key in keys and (update := _update(line)) is not None:
             place, timed = update
             updates.setdefault(key, {})[place] = timed  # a round that was begun anew counts once
     return {
-        key: Timed(sum(one.records for one in found.values()), sum(one.seconds for one in found.values()))
+        key: TrainingTime(
+            sum(one.records for one in found.values()), sum(one.seconds for one in found.values())
+        )
         for key, found in updates.items()
         if len({number for number, _ in found}) == rounds
     }
 
 
-def _update(line: bytes) -> tuple[tuple[int, str], Timed] | None:
+def _update(line: bytes) -> tuple[tuple[int, str], TrainingTime] | None:
     """A line of one client's update, with its round; remote clients write their own numbers there."""
     told = json.loads(line)
     try:
@@ -169,10 +171,10 @@ def _update(line: bytes) -> tuple[tuple[int, str], Timed] | None:
         place = int(told["step"]), str(told["client"])
     except (KeyError, TypeError, ValueError):
         return None
-    return (place, Timed(records, seconds)) if 0 <= seconds < LONGEST else None
+    return (place, TrainingTime(records, seconds)) if 0 <= seconds < LONGEST else None
 
 
-def line_through(times: Sequence[Timed]) -> Line | None:
+def fit_line(times: Sequence[TrainingTime]) -> LineFit | None:
     """None if fewer than two different numbers of records are known."""
     x = np.array([one.records for one in times], dtype=np.float64)
     y = np.array([one.seconds for one in times])
@@ -182,15 +184,15 @@ def line_through(times: Sequence[Timed]) -> Line | None:
     slope = float(centred @ y / (centred @ centred))
     start = float(y.mean() - slope * x.mean())
     left, all_of_it = float(((y - start - slope * x) ** 2).sum()), float(((y - y.mean()) ** 2).sum())
-    return Line(start, slope, 1 - left / all_of_it if all_of_it else 1.0)
+    return LineFit(start, slope, 1 - left / all_of_it if all_of_it else 1.0)
 
 
-def _by_depth(about: Description, times: Mapping[Prefix, Timed]) -> list[Part]:
+def _by_depth(about: Description, times: Mapping[Prefix, TrainingTime]) -> list[ModuleTotals]:
     deepest = max(map(len, about.keys))
     return [_sum((path for path in about.keys if len(path) == n), times) for n in range(1, deepest + 1)]
 
 
-def _by_sequence(about: Description, times: Mapping[Prefix, Timed]) -> list[Part]:
+def _by_sequence(about: Description, times: Mapping[Prefix, TrainingTime]) -> list[ModuleTotals]:
     seen: set[Prefix] = set()
     found = []
     for order in about.sequences:
@@ -200,14 +202,14 @@ def _by_sequence(about: Description, times: Mapping[Prefix, Timed]) -> list[Part
     return found
 
 
-def _sum(paths: Iterable[Prefix], times: Mapping[Prefix, Timed]) -> Part:
+def _sum(paths: Iterable[Prefix], times: Mapping[Prefix, TrainingTime]) -> ModuleTotals:
     every = list(paths)
-    return _part(len(every), [times[path] for path in every if path in times])
+    return _totals(len(every), [times[path] for path in every if path in times])
 
 
-def _part(modules: int, timed: Sequence[Timed]) -> Part:
+def _totals(modules: int, timed: Sequence[TrainingTime]) -> ModuleTotals:
     seconds = sum(one.seconds for one in timed)
-    return Part(modules, len(timed), sum(one.records for one in timed), float(seconds))
+    return ModuleTotals(modules, len(timed), sum(one.records for one in timed), float(seconds))
 
 
 def _per_client(

@@ -12,7 +12,7 @@ from fedsgt.words import counted
 
 if TYPE_CHECKING:
     from fedsgt.config import Config
-    from fedsgt.reporting.costs import Costs, Part, PerClient
+    from fedsgt.reporting.costs import Costs, ModuleTotals, PerClient
     from fedsgt.reporting.report import Report
 
 LISTED = 20
@@ -62,7 +62,7 @@ def _each(found: Costs, unit: Unit) -> str:
     return f", for the {whole.timed} of {whole.modules} modules that are there (times go with their modules),"
 
 
-def _parts(what: str, parts: Sequence[Part], unit: Unit, first: int) -> str:
+def _parts(what: str, parts: Sequence[ModuleTotals], unit: Unit, first: int) -> str:
     """A line for each; the number of modules tells how many of them have a time."""
     lines = [
         [
@@ -78,7 +78,7 @@ def _parts(what: str, parts: Sequence[Part], unit: Unit, first: int) -> str:
     return shown + (f'<p class="soft">{more} more are not listed.</p>' if more > 0 else "")
 
 
-def _of(part: Part) -> str:
+def _of(part: ModuleTotals) -> str:
     return str(part.modules) if part.timed == part.modules else f"{part.timed} of {part.modules}"
 
 

@@ -28,7 +28,7 @@ TRIALS = 400  # streams of requests that expected accuracies are the mean of
 
 
 @dataclass(frozen=True)
-class Fragile:
+class FragileGroup:
     """What the loss of one group would take."""
 
     group: int
@@ -41,7 +41,7 @@ class Fragile:
 
 
 @dataclass(frozen=True)
-class Forecast:
+class SurvivalForecast:
     """By number of further requests, from 0: P(something is live), and E[live groups of the longest prefix].
 
     A request hits one group, with a chance in proportion to the records that are left in it.
@@ -55,7 +55,7 @@ class Forecast:
     """The first number of requests after which P(alive) is below 90 %; none if it is beyond 1000."""
 
 
-def chances(live: Live) -> Chances:
+def request_chances(live: Live) -> Chances:
     """For each group, that the next request hits it: its share of the records that are left."""
     left = np.zeros(live.description.groups)
     for number, groups in enumerate(live.description.groups_of):
@@ -65,18 +65,18 @@ def chances(live: Live) -> Chances:
     return left / total if total else np.full(len(left), 1 / len(left))
 
 
-def forecast(prefixes: Sequence[Prefix], odds: Chances, requests: int) -> Forecast:
+def forecast_survival(prefixes: Sequence[Prefix], odds: Chances, requests: int) -> SurvivalForecast:
     """What further requests do to these live prefixes, exactly, or as a mean over simulated streams."""
     alive = [prefix for prefix in prefixes if prefix]
     if not alive:
         nothing = [Estimate(0.0)] * (requests + 1)
-        return Forecast(nothing, nothing, 0.0, 0)
+        return SurvivalForecast(nothing, nothing, 0.0, 0)
     roots, of_roots = _narrowed([prefix[:1] for prefix in alive], odds)
     rate = roots.deletion_rate(of_roots)
     # P(alive) is at least 90 % up to there, so that the expectation is at least 0.9 times as much.
     farthest = FARTHEST if math.isinf(rate) else min(FARTHEST, math.ceil(rate / SAFE) + 1)
     chance = roots.survival(range(max(requests, farthest) + 1), of_roots)
-    return Forecast(
+    return SurvivalForecast(
         chance[: requests + 1],
         _live_groups(alive, odds, requests),
         rate,
@@ -110,7 +110,7 @@ def _cuts(path: Prefix, groups: int) -> list[int]:
     return left
 
 
-def fragile(prefixes: Sequence[Prefix], odds: Chances) -> list[Fragile]:
+def fragile_groups(prefixes: Sequence[Prefix], odds: Chances) -> list[FragileGroup]:
     """What each live group's loss would take, the most first."""
     nodes = {prefix[:depth] for prefix in prefixes for depth in range(1, len(prefix) + 1)}
     dying: dict[int, int] = {}
@@ -118,7 +118,7 @@ def fragile(prefixes: Sequence[Prefix], odds: Chances) -> list[Fragile]:
         for group in node:
             dying[group] = dying.get(group, 0) + 1
     found = [
-        Fragile(
+        FragileGroup(
             group, count, max(len(live_prefix(prefix, {group})) for prefix in prefixes), float(odds[group])
         )
         for group, count in dying.items()
@@ -126,7 +126,7 @@ def fragile(prefixes: Sequence[Prefix], odds: Chances) -> list[Fragile]:
     return sorted(found, key=lambda one: (-one.modules, one.live_groups, one.group))
 
 
-def accuracy_ahead(
+def expected_accuracy(
     prefixes: Sequence[Prefix],
     odds: Chances,
     requests: int,

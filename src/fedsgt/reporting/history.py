@@ -13,10 +13,11 @@ from fedsgt.ledger.kinds import Kind
 from fedsgt.ledger.ledger import Entry
 from fedsgt.plans.plan import Prefix
 from fedsgt.runs.state import Live
+from fedsgt.words import counted
 
 
 @dataclass(frozen=True)
-class Level:
+class LiveCounts:
     """How much was live: modules, and groups behind the longest live prefix; none where nobody knows."""
 
     modules: int | None
@@ -24,7 +25,7 @@ class Level:
 
 
 @dataclass(frozen=True)
-class Served:
+class PastRequest:
     """A request, and what it left."""
 
     position: int
@@ -35,7 +36,7 @@ class Served:
     modules_died: int
     complete: bool
     """Whether the bytes that it condemned are destroyed."""
-    after: Level
+    after: LiveCounts
 
     @property
     def deleted(self) -> str:
@@ -43,26 +44,26 @@ class Served:
         found = []
         for scope, thing in (("records", ""), ("slice", "slice"), ("client", "whole client")):
             parts = [part for part in self.parts if part["scope"] == scope]
-            records = _some(sum(part["count"] for part in parts), "record")
+            records = counted(sum(part["count"] for part in parts), "record")
             number = sum(len(part["slices"]) for part in parts) if scope == "slice" else len(parts)
             if parts:
-                found.append(f"{_some(number, thing)} ({records})" if thing else records)
+                found.append(f"{counted(number, thing)} ({records})" if thing else records)
         return ", ".join(found)
 
 
 @dataclass(frozen=True)
-class Step:
+class HistoryPoint:
     """What was live after so many requests, at the start, after a request or after a training."""
 
     requests: int
     trained: bool
-    level: Level
+    live_counts: LiveCounts
 
 
 @dataclass(frozen=True)
 class History:
-    requests: list[Served]
-    steps: list[Step]
+    requests: list[PastRequest]
+    steps: list[HistoryPoint]
     """In order; the last is the present."""
 
 
@@ -72,28 +73,28 @@ def history(live: Live, entries: Iterable[Entry], present: Collection[str]) -> H
     Since the description was made, it says what was live; before that, only the ledger's counts do.
     """
     levels = _Levels(live, present)
-    requests, steps = list[Served](), list[Step]()
+    requests, steps = list[PastRequest](), list[HistoryPoint]()
     modules: int | None = None
     entries = list(entries)
     destroyed = _destroyed(entries)
     for entry in entries:
         if entry.kind == Kind.BUILT:
             modules = entry.body["modules"]
-            steps.append(Step(len(requests), True, levels.at(entry.position, modules)))
+            steps.append(HistoryPoint(len(requests), True, levels.at(entry.position, modules)))
         elif entry.kind == Kind.REQUEST:
             lost = destroyed.get(entry.position, entry.body["modules_died"])
             modules = None if modules is None else max(0, modules - lost)
             after = levels.at(entry.position, modules)
-            requests.append(_served(entry, entry.position in live.finished, after))
-            steps.append(Step(len(requests), False, after))
-    return History(requests, [*steps, Step(len(requests), False, level_of(live.prefixes(present)))])
+            requests.append(_past_request(entry, entry.position in live.finished, after))
+            steps.append(HistoryPoint(len(requests), False, after))
+    return History(requests, [*steps, HistoryPoint(len(requests), False, count_live(live.prefixes(present)))])
 
 
-def level_of(prefixes: Iterable[Prefix]) -> Level:
+def count_live(prefixes: Iterable[Prefix]) -> LiveCounts:
     """Of the live parts of the sequences; equal prefixes are one module."""
     found = set(prefixes)
     nodes = {prefix[:depth] for prefix in found for depth in range(1, len(prefix) + 1)}
-    return Level(len(nodes), max(map(len, found), default=0))
+    return LiveCounts(len(nodes), max(map(len, found), default=0))
 
 
 def _destroyed(entries: Iterable[Entry]) -> dict[int, int]:
@@ -111,24 +112,26 @@ class _Levels:
     def __init__(self, live: Live, present: Collection[str]) -> None:
         self.live = live
         self.known = {*present, *(entry.key for entry in live.dead_modules())}
-        self.found: dict[frozenset[int], Level] = {}
+        self.found: dict[frozenset[int], LiveCounts] = {}
 
-    def at(self, position: int, counted: int | None) -> Level:
+    def at(self, position: int, counted: int | None) -> LiveCounts:
         if position <= self.live.description.as_of:
-            return Level(counted, None)
+            return LiveCounts(counted, None)
         until = tuple(request for request in self.live.requests if request.position <= position)
         then = replace(self.live, position=position, requests=until)
         if then.dead not in self.found:
-            self.found[then.dead] = level_of(then.prefixes(self.known))
+            self.found[then.dead] = count_live(then.prefixes(self.known))
         return self.found[then.dead]
 
 
-def _served(entry: Entry, complete: bool, after: Level) -> Served:
-    shown = ("scope", "slices", "count")
-    parts = [{name: part[name] for name in shown} for part in entry.body["parts"]]
-    body = entry.body
-    return Served(entry.position, entry.time, parts, body["groups"], body["modules_died"], complete, after)
-
-
-def _some(number: int, thing: str) -> str:
-    return f"{number} {thing}{'' if number == 1 else 's'}"
+def _past_request(entry: Entry, complete: bool, after: LiveCounts) -> PastRequest:
+    body, shown = entry.body, ("scope", "slices", "count")
+    return PastRequest(
+        position=entry.position,
+        time=entry.time,
+        parts=[{name: part[name] for name in shown} for part in body["parts"]],
+        groups=body["groups"],
+        modules_died=body["modules_died"],
+        complete=complete,
+        after=after,
+    )

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fedsgt.reporting.forecast import chances, forecast
-from fedsgt.reporting.history import Level, level_of
+from fedsgt.reporting.forecast import forecast_survival, request_chances
+from fedsgt.reporting.history import LiveCounts, count_live
 from fedsgt.runs.folder import RunFolder
 from fedsgt.runs.state import Live
 from fedsgt.unlearning.request import Deletion
@@ -19,10 +19,10 @@ Prefixes = list[tuple[int, ...]]
 
 
 @dataclass(frozen=True)
-class Side:
+class ServingState:
     """The run before or after the request."""
 
-    level: Level
+    live_counts: LiveCounts
     sequences: int
     """That have a live module."""
     requests_left: float
@@ -33,8 +33,8 @@ class Side:
     def to_json(self) -> dict[str, Any]:
         left = self.requests_left
         return {
-            "live_modules": self.level.modules,
-            "live_groups": self.level.groups,
+            "live_modules": self.live_counts.modules,
+            "live_groups": self.live_counts.groups,
             "live_sequences": self.sequences,
             "requests_left": left if math.isfinite(left) else None,
             "accuracy": self.accuracy,
@@ -49,8 +49,8 @@ class Impact:
     groups: list[int]
     dying: Prefixes
     """Prefixes of the modules that would die."""
-    before: Side
-    after: Side
+    before: ServingState
+    after: ServingState
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -81,14 +81,14 @@ def impact(
         sum(part["count"] for part in body["parts"]),
         body["groups"],
         sorted(now.dying(body["groups"]) & trained),
-        _side(now, before, scores[0]),
-        _side(then, after, scores[1]),
+        _state(now, before, scores[0]),
+        _state(then, after, scores[1]),
     )
 
 
-def _side(live: Live, prefixes: Prefixes, accuracy: float | None) -> Side:
-    left = forecast(prefixes, chances(live), 0).requests_left
-    return Side(level_of(prefixes), sum(map(bool, prefixes)), left, accuracy)
+def _state(live: Live, prefixes: Prefixes, accuracy: float | None) -> ServingState:
+    left = forecast_survival(prefixes, request_chances(live), 0).requests_left
+    return ServingState(count_live(prefixes), sum(map(bool, prefixes)), left, accuracy)
 
 
 def _accuracies(

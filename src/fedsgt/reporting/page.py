@@ -17,7 +17,7 @@ from fedsgt.reporting.svg import accuracy_curves, tree, unlearning_curve
 
 if TYPE_CHECKING:
     from fedsgt.reporting.report import Report
-    from fedsgt.reporting.status import Outlook
+    from fedsgt.reporting.status import RunStatus
 
 STRATEGIES = {
     "all": "AllSeq, all live sequences",
@@ -35,7 +35,7 @@ def page(report: Report, place: Path) -> str:
     name = escape(report.folder.path.resolve().name)
     sections = (
         _top(report),
-        _tree(report.outlook),
+        _tree(report.status),
         _curve(report),
         _accuracy(report),
         comparison_section(report),
@@ -47,17 +47,17 @@ def page(report: Report, place: Path) -> str:
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f'<meta name="fedsgt-ledger" content="{report.outlook.position}">\n'
+        f'<meta name="fedsgt-ledger" content="{report.status.position}">\n'
         f"<title>FedSGT run {name}</title>\n<style>\n{style}</style>\n</head>\n<body>\n"
         f"<h1>FedSGT run {name}</h1>\n" + "\n".join(sections) + "\n</body>\n</html>\n"
     )
 
 
 def _top(report: Report) -> str:
-    found, ahead = report.outlook, report.outlook.forecast
+    found, ahead = report.status, report.status.forecast
     tiles = [
-        (f"{found.level.modules} of {found.modules}", "modules live"),
-        (f"{found.level.groups} of {found.groups}", "groups behind the longest live sequence"),
+        (f"{found.live_counts.modules} of {found.modules}", "modules live"),
+        (f"{found.live_counts.groups} of {found.groups}", "groups behind the longest live sequence"),
         (str(len(found.past.requests)), "deletion requests served"),
         (percent(ahead.alive[-1]), f"chance to serve after {len(ahead.alive) - 1} more"),
     ]
@@ -76,7 +76,7 @@ def _top(report: Report) -> str:
     )
 
 
-def _tree(found: Outlook) -> str:
+def _tree(found: RunStatus) -> str:
     drawing, left_out = tree(found)
     meanings = {
         "live": "live",
@@ -95,7 +95,7 @@ def _tree(found: Outlook) -> str:
 
 
 def _curve(report: Report) -> str:
-    found, ahead = report.outlook, report.outlook.forecast
+    found, ahead = report.status, report.status.forecast
     kinds = [("modules", "live modules"), ("groups", "groups behind the longest live sequence")]
     if not found.exhausted:
         kinds += [("groups ahead", "the same, expected"), ("alive ahead", "chance that something is live")]
@@ -110,7 +110,7 @@ def _curve(report: Report) -> str:
         f'<ul class="key">{key}</ul><div class="wide">{unlearning_curve(found)}</div>'
         + (
             f'<p class="soft">{UNKNOWN}</p>'
-            if any(step.level.groups is None for step in found.past.steps)
+            if any(step.live_counts.groups is None for step in found.past.steps)
             else ""
         )
         + ("" if found.exhausted else _forecast(report))
@@ -125,7 +125,7 @@ def _curve(report: Report) -> str:
 
 
 def _forecast(report: Report) -> str:
-    ahead = report.outlook.forecast
+    ahead = report.status.forecast
     heads = ["further requests", "chance to serve", "expected live groups"]
     if report.ahead:
         heads.append("expected accuracy, if anything is live")
@@ -141,13 +141,13 @@ def _forecast(report: Report) -> str:
         f" Accuracies are of {names[report.ahead_strategy]}, over simulated requests." if report.ahead else ""
     )
     return (
-        f"<h3>Outlook</h3>{table(heads, lines, numbers=range(4))}"
+        f"<h3>RunStatus</h3>{table(heads, lines, numbers=range(4))}"
         '<p class="soft">A request is taken to hit one group, with a chance in proportion to the records '
         f"left in it; one for a whole client hits more at once.{scored}</p>"
     )
 
 
-def _fragile(found: Outlook) -> str:
+def _fragile(found: RunStatus) -> str:
     if not found.fragile:
         return ""
     lines = [
@@ -168,7 +168,7 @@ def _accuracy(report: Report) -> str:
     if found is None or not found["strategies"]:
         run = escape(shlex.quote(str(report.folder.path)))
         text = f"Not measured since the last change; <code>fedsgt report {run}</code> measures it."
-        return f"<h2>Accuracy</h2><p>{'No module is live.' if report.outlook.exhausted else text}</p>"
+        return f"<h2>Accuracy</h2><p>{'No module is live.' if report.status.exhausted else text}</p>"
     lines = [
         [STRATEGIES.get(name, name), f"{cell['accuracy']:.1%}", f"{cell['low']:.1%} to {cell['high']:.1%}"]
         for name, cell in found["strategies"].items()

@@ -14,7 +14,7 @@ from fedsgt.config import to_toml
 from fedsgt.reporting.html import table
 
 if TYPE_CHECKING:
-    from fedsgt.reporting.report import Checked, Report
+    from fedsgt.reporting.report import CheckedCertificate, Report
 
 
 def certificates(report: Report, place: Path) -> str:
@@ -28,7 +28,7 @@ def certificates(report: Report, place: Path) -> str:
     if not rows:
         return f"<h2>Requests and certificates</h2><p>No deletion was asked for so far.</p>{chain}"
     head = "".join(f"<th>{text}</th>" for text in heads)
-    before = len(report.outlook.past.requests) - len(report.certificates)
+    before = len(report.status.past.requests) - len(report.certificates)
     chain = (f'<p class="soft">{before} earlier requests are not listed.</p>' if before else "") + chain
     return (
         f'<h2>Requests and certificates</h2><div class="wide"><table><thead><tr>{head}</tr></thead>'
@@ -38,7 +38,7 @@ def certificates(report: Report, place: Path) -> str:
     )
 
 
-def _certificate(one: Checked, place: Path) -> str:
+def _certificate(one: CheckedCertificate, place: Path) -> str:
     request, found = one.request, one.certificate
     link = quote(os.path.relpath(one.path.resolve(), place))
     file = f'<a href="{link}">{escape(one.path.name)}</a>' if one.path.exists() else ""
@@ -97,7 +97,7 @@ def _settings(report: Report) -> Iterable[tuple[str, Any]]:
     records = [sum(client.records) for client in about.clients]
     names = f": {', '.join(about.label_names)}" if about.label_names else ""
     kind = config.peft.kind + (f" of rank {config.peft.rank}" if config.peft.kind == "lora" else "")
-    policy = report.outlook.policy
+    policy = report.status.policy
     threshold = "" if policy.threshold is None else f" {policy.threshold:g}"
     due = {True: f"due, {policy.reason}", False: "not due", None: f"unknown, {policy.reason}"}[policy.due]
     yield "data", f"{config.data.source}, {about.labels} labels{names}"

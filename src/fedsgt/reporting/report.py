@@ -18,12 +18,19 @@ from fedsgt.certificates.signing import PublicKey
 from fedsgt.errors import InputError
 from fedsgt.ledger.ledger import Entry
 from fedsgt.plans import Estimate
-from fedsgt.reporting.comparison import Comparison, Others, compare, given, remember, remembered
-from fedsgt.reporting.costs import Costs, costs
-from fedsgt.reporting.forecast import accuracy_ahead, chances
-from fedsgt.reporting.history import Served
+from fedsgt.reporting.comparison import (
+    Comparison,
+    OtherRuns,
+    compare,
+    named_runs,
+    remember_runs,
+    remembered_runs,
+)
+from fedsgt.reporting.costs import Costs, run_costs
+from fedsgt.reporting.forecast import expected_accuracy, request_chances
+from fedsgt.reporting.history import PastRequest
 from fedsgt.reporting.page import page
-from fedsgt.reporting.status import Outlook, current_evaluation, outlook
+from fedsgt.reporting.status import RunStatus, current_evaluation, run_status
 from fedsgt.runs.folder import RunFolder
 from fedsgt.runs.state import Live
 from fedsgt.store import Folder
@@ -38,10 +45,10 @@ MOST_NUMBERS = 50_000_000
 
 
 @dataclass(frozen=True)
-class Checked:
+class CheckedCertificate:
     """A request's certificate, and what checking it against the run's key and ledger gave."""
 
-    request: Served
+    request: PastRequest
     path: Path
     certificate: Certificate | None
     problem: str | None
@@ -53,13 +60,13 @@ class Report:
 
     folder: RunFolder
     live: Live
-    outlook: Outlook
+    status: RunStatus
     evaluation: dict[str, Any] | None
     """None if there is none of the modules that are live now."""
     ahead: list[Estimate | None]
     """Expected accuracy after 1, 2, ... further requests, if something is live; empty if not computed."""
     ahead_strategy: str
-    certificates: list[Checked]
+    certificates: list[CheckedCertificate]
     """Of the last requests."""
     costs: Costs
     comparison: Comparison | None
@@ -72,7 +79,7 @@ class Report:
         return {
             "run": str(self.folder.path.resolve()),
             "made": self.made,
-            "status": self.outlook.to_json(),
+            "status": self.status.to_json(),
             "evaluation": self.evaluation,
             "expected_accuracy": [None if value is None else float(value) for value in self.ahead],
             "costs": self.costs.to_json(),
@@ -92,28 +99,28 @@ def write_report(
     are remembered; without any, those remembered are shown.
     """
     place = _place(folder, output)
-    others = given(folder, against) if against else remembered(folder)
+    others = named_runs(folder, against) if against else remembered_runs(folder)
     while True:
         found = _settled(folder, evaluate, others)
         data = page(found, place.parent).encode()
         with folder.publishing() as now:
-            if now.position == found.outlook.position:
+            if now.position == found.status.position:
                 _write(folder, place, data)
                 if against:
-                    remember(folder, others)
+                    remember_runs(folder, others)
                 return place
 
 
 def read_report(folder: RunFolder, evaluate: Evaluate | None = None, against: Sequence[Path] = ()) -> Report:
     """The same facts without a page."""
-    others = given(folder, against) if against else remembered(folder)
+    others = named_runs(folder, against) if against else remembered_runs(folder)
     found = _settled(folder, evaluate, others)
     if against:
-        remember(folder, others)
+        remember_runs(folder, others)
     return found
 
 
-def _settled(folder: RunFolder, evaluate: Evaluate | None, others: Others) -> Report:
+def _settled(folder: RunFolder, evaluate: Evaluate | None, others: OtherRuns) -> Report:
     """The facts of one version of the ledger."""
     while True:
         before = folder.live()
@@ -125,21 +132,21 @@ def _settled(folder: RunFolder, evaluate: Evaluate | None, others: Others) -> Re
             if folder.live().position == before.position:
                 raise
             continue  # a request has destroyed what was being read
-        if folder.live().position == found.outlook.position:
+        if folder.live().position == found.status.position:
             return found
 
 
-def gather(folder: RunFolder, scored: bool, others: Others) -> Report:
+def gather(folder: RunFolder, scored: bool, others: OtherRuns) -> Report:
     """The facts; whoever shows them makes sure that the ledger has not moved on meanwhile."""
-    found = outlook(folder, REQUESTS)
+    found = run_status(folder, REQUESTS)
     live = folder.live()
     strategy = folder.config.serving.strategy
     strategy = "all" if strategy == "merged" else strategy
-    spent = costs(folder, live, folder.present())
+    spent = run_costs(folder, live, folder.present())
     return Report(
         folder=folder,
         live=live,
-        outlook=found,
+        status=found,
         evaluation=current_evaluation(folder, live),
         ahead=_ahead(folder, live, found, strategy) if scored else [],
         ahead_strategy=strategy,
@@ -171,7 +178,7 @@ def _write(folder: RunFolder, place: Path, data: bytes) -> None:
         place.write_bytes(data)
 
 
-def _ahead(folder: RunFolder, live: Live, found: Outlook, strategy: str) -> list[Estimate | None]:
+def _ahead(folder: RunFolder, live: Live, found: RunStatus, strategy: str) -> list[Estimate | None]:
     """From the probabilities of test records that the evaluation has kept beside the live modules."""
     from fedsgt.runs.records import load_test
     from fedsgt.serving.evaluation import Examiner, score
@@ -186,18 +193,18 @@ def _ahead(folder: RunFolder, live: Live, found: Outlook, strategy: str) -> list
         measured = score(strategy, predicted, left, test.labels)
         return None if measured is None else measured.accuracy
 
-    return accuracy_ahead(found.prefixes, chances(live), REQUESTS_SCORED, accuracy)
+    return expected_accuracy(found.prefixes, request_chances(live), REQUESTS_SCORED, accuracy)
 
 
-def _checked(folder: RunFolder, requests: Sequence[Served]) -> list[Checked]:
+def _checked(folder: RunFolder, requests: Sequence[PastRequest]) -> list[CheckedCertificate]:
     hashes = {entry.position: entry.hash for entry in folder.ledger.entries()}
     return [_one_checked(folder, request, hashes) for request in requests]
 
 
-def _one_checked(folder: RunFolder, request: Served, hashes: Mapping[int, str]) -> Checked:
+def _one_checked(folder: RunFolder, request: PastRequest, hashes: Mapping[int, str]) -> CheckedCertificate:
     path = certificate_path(folder, request.position)
     if not path.exists():
-        return Checked(request, path, None, "not there yet")
+        return CheckedCertificate(request, path, None, "not there yet")
     try:
         certificate = read_certificate(path, PublicKey.read(folder.path / PUBLIC_KEY))
         if certificate.run != folder.description.id or certificate.request.position != request.position:
@@ -206,5 +213,5 @@ def _one_checked(folder: RunFolder, request: Served, hashes: Mapping[int, str]) 
             if hashes.get(entry.position) != entry.ledger_hash:
                 raise InputError(f"{path}: the ledger has another entry at position {entry.position}")
     except InputError as error:
-        return Checked(request, path, None, str(error).removeprefix(f"{path}: "))
-    return Checked(request, path, certificate, None)
+        return CheckedCertificate(request, path, None, str(error).removeprefix(f"{path}: "))
+    return CheckedCertificate(request, path, certificate, None)

@@ -10,8 +10,16 @@ from typing import Any, Literal
 
 from fedsgt.ledger.kinds import SERVING_CHANGED
 from fedsgt.plans.plan import Prefix
-from fedsgt.reporting.forecast import FARTHEST, SAFE, Forecast, Fragile, chances, forecast, fragile
-from fedsgt.reporting.history import History, Level, history, level_of
+from fedsgt.reporting.forecast import (
+    FARTHEST,
+    SAFE,
+    FragileGroup,
+    SurvivalForecast,
+    forecast_survival,
+    fragile_groups,
+    request_chances,
+)
+from fedsgt.reporting.history import History, LiveCounts, count_live, history
 from fedsgt.runs.folder import RunFolder
 from fedsgt.runs.state import Live
 from fedsgt.unlearning.destroy import FIGURES
@@ -32,7 +40,7 @@ class Policy:
 
 
 @dataclass(frozen=True)
-class Outlook:
+class RunStatus:
     """A run at one version of its ledger, its past and its future."""
 
     position: int
@@ -46,21 +54,21 @@ class Outlook:
     """Hit since the modules were trained."""
     new_groups: frozenset[int]
     """Trained again after a deletion, or added by a client that came back."""
-    level: Level
+    live_counts: LiveCounts
     past: History = field(repr=False)
-    forecast: Forecast
-    fragile: list[Fragile]
+    forecast: SurvivalForecast
+    fragile: list[FragileGroup]
     """The live groups, the one whose loss takes most first."""
     policy: Policy
 
     @property
     def exhausted(self) -> bool:
-        return not self.level.modules
+        return not self.live_counts.modules
 
     @property
     def begun(self) -> bool:
         """Whether anything was ever trained, as far as is known."""
-        return bool(self.level.modules or self.dead_groups or self.past.requests)
+        return bool(self.live_counts.modules or self.dead_groups or self.past.requests)
 
     @cached_property
     def live_nodes(self) -> frozenset[Prefix]:
@@ -89,7 +97,7 @@ class Outlook:
         else:
             further = "the next request" if at == 1 else f"{at} further requests"
             when = f"the chance of still serving is below {SAFE:.0%} after {further}"
-        if self.level.modules == self.modules:
+        if self.live_counts.modules == self.modules:
             return f"Nothing to retrain: every module is live; {when}."
         if at is None:
             return f"No need to retrain for being able to serve: {when}."
@@ -102,9 +110,9 @@ class Outlook:
         return {
             "position": self.position,
             "exhausted": self.exhausted,
-            "modules": {"live": self.level.modules, "wanted": self.modules},
+            "modules": {"live": self.live_counts.modules, "wanted": self.modules},
             "groups": {
-                "longest_live": self.level.groups,
+                "longest_live": self.live_counts.groups,
                 "all": self.groups,
                 "dead": sorted(self.dead_groups),
             },
@@ -128,14 +136,14 @@ class Outlook:
         }
 
 
-def outlook(folder: RunFolder, requests: int = 10) -> Outlook:
+def run_status(folder: RunFolder, requests: int = 10) -> RunStatus:
     """Of the run as it is now."""
     live = folder.live()
     present = folder.present()
     description = live.description
-    prefixes, odds = live.prefixes(present), chances(live)
+    prefixes, odds = live.prefixes(present), request_chances(live)
     entries = [entry for entry in folder.ledger.entries() if entry.position <= live.position]
-    return Outlook(
+    return RunStatus(
         position=live.position,
         groups=description.groups,
         modules=len(description.modules),
@@ -143,10 +151,10 @@ def outlook(folder: RunFolder, requests: int = 10) -> Outlook:
         prefixes=prefixes,
         dead_groups=live.dead,
         new_groups=_new_groups(live, folder.config.grouping.groups),
-        level=level_of(prefixes),
+        live_counts=count_live(prefixes),
         past=history(live, entries, present),
-        forecast=forecast(prefixes, odds, requests),
-        fragile=fragile(prefixes, odds),
+        forecast=forecast_survival(prefixes, odds, requests),
+        fragile=fragile_groups(prefixes, odds),
         policy=_policy(folder, live),
     )
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from fedsgt.plans.plan import Prefix
-from fedsgt.reporting.history import Step
-from fedsgt.reporting.status import Outlook
+from fedsgt.reporting.history import HistoryPoint
+from fedsgt.reporting.status import RunStatus
 from fedsgt.reporting.tree_rows import Row, rows
 
 Point = tuple[float, float]
@@ -18,7 +18,7 @@ CELL, HEIGHT, LEFT = 34, 26, 74
 NODE_WIDTH, NODE_HEIGHT = 26, 20
 
 
-def tree(found: Outlook) -> tuple[str, int]:
+def tree(found: RunStatus) -> tuple[str, int]:
     """The forest of modules, a row for each sequence, and how many rows were left out."""
     every = rows(found.sequences)
     depth = min(DEPTH, max(len(row.path) for row in every))
@@ -36,7 +36,7 @@ def tree(found: Outlook) -> tuple[str, int]:
         if len(row.path) > depth:
             nodes.append(f'<text x="{LEFT + depth * CELL}" y="{y + 4}">…</text>')
     width, height = LEFT + (depth + 1) * CELL, HEIGHT * len(drawn)
-    text = f"{found.level.modules} of {found.modules} modules live in {len(every)} sequences"
+    text = f"{found.live_counts.modules} of {found.modules} modules live in {len(every)} sequences"
     return (
         f'<svg width="{width}" height="{height}" viewBox="0 0 {width} {height}" role="img" '
         f'aria-label="{text}">{"".join(edges)}{"".join(nodes)}</svg>',
@@ -117,7 +117,7 @@ def _chart(text: str, *parts: str) -> str:
     return f'<svg class="chart" viewBox="0 0 720 300" role="img" aria-label="{text}">{inside}</svg>'
 
 
-def unlearning_curve(found: Outlook) -> str:
+def unlearning_curve(found: RunStatus) -> str:
     """What was live after each request, and what to expect after further ones; all in shares of the whole."""
     ahead, served = found.forecast, len(found.past.requests)
     further = 0 if found.exhausted else len(ahead.alive) - 1
@@ -126,8 +126,8 @@ def unlearning_curve(found: Outlook) -> str:
     now = max(map(_place, events), default=float(served))
     axes = Axes(first, max(now + further, first + 1))
     places = [*map(_place, events), now]
-    modules = [step.level.modules for step in steps]
-    groups = [step.level.groups for step in steps]
+    modules = [step.live_counts.modules for step in steps]
+    groups = [step.live_counts.groups for step in steps]
     parts = [
         axes.levels(),
         _counts(axes, range(first, served + 1), now, further),
@@ -143,7 +143,7 @@ def unlearning_curve(found: Outlook) -> str:
     return _chart("live modules and groups after each request, and the forecast", *parts)
 
 
-def _place(step: Step) -> float:
+def _place(step: HistoryPoint) -> float:
     """A training stands between the requests before and after it."""
     return step.requests + (0.5 if step.trained and step.requests else 0.0)
 

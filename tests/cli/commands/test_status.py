@@ -15,7 +15,7 @@ from rich.console import Console
 
 from fedsgt.cli.views.status import View
 from fedsgt.plans import rotations
-from fedsgt.reporting.status import outlook
+from fedsgt.reporting.status import run_status
 from fedsgt.runs.folder import RunFolder
 
 BRANCHED = [(0, 1, 2, 3), (0, 1, 3), (2, 3)]
@@ -68,7 +68,7 @@ def test_nothing_trained_yet_is_not_exhaustion(tmp_path: Path) -> None:
 
 def test_json_is_the_outlook(folder: RunFolder) -> None:
     found = json.loads(shown("status", str(folder.path), "--json", "--requests", "2"))
-    assert found == json.loads(json.dumps(outlook(folder, 2).to_json()))
+    assert found == json.loads(json.dumps(run_status(folder, 2).to_json()))
 
 
 def test_large_plans_are_cut(tmp_path: Path) -> None:
@@ -84,14 +84,14 @@ def test_a_terminal_gets_strokes_and_plain_output_gets_plain_signs(folder: RunFo
     delete(folder, 2)
     console = Console(force_terminal=True, color_system="standard", width=100)
     with console.capture() as page:
-        console.print(View(console).page(folder.path, outlook(folder)))
+        console.print(View(console).page(folder.path, run_status(folder)))
     assert "\x1b[2;9;31mx2" in page.get()
 
 
 def test_an_output_without_line_drawing_gets_ascii(folder: RunFolder, tmp_path: Path) -> None:
     with (tmp_path / "page").open("w", encoding="ascii") as file:
         console = Console(file=file, width=100)
-        console.print(View(console).page(folder.path, outlook(folder)))
+        console.print(View(console).page(folder.path, run_status(folder)))
     assert "0--1+-2--3" in (tmp_path / "page").read_text()
 
 

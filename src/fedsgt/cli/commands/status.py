@@ -14,7 +14,7 @@ from rich.console import Console
 from fedsgt.cli.commands.options import AsJson, RunPath
 
 if TYPE_CHECKING:
-    from fedsgt.reporting.status import Outlook
+    from fedsgt.reporting.status import RunStatus
     from fedsgt.runs.folder import RunFolder
 
 WIDTH = 110  # of what goes into a file
@@ -33,14 +33,14 @@ def status(
 ) -> None:
     """Show what is live, which requests came, and how likely the run still serves after further ones."""
     from fedsgt.cli.views.status import View, headline
-    from fedsgt.reporting.status import outlook
+    from fedsgt.reporting.status import run_status
     from fedsgt.runs.folder import open_run
 
     folder = open_run(run)
     if watch:
         _watch(run, folder, requests, every, as_json)
         return
-    found = outlook(folder, requests)
+    found = run_status(folder, requests)
     if as_json:
         typer.echo(json.dumps(found.to_json(), indent=2))
         return
@@ -72,14 +72,14 @@ def _watch(run: Path, folder: RunFolder, requests: int, every: float, as_json: b
         return
 
 
-def _changes(folder: RunFolder, requests: int, every: float) -> Iterator[Outlook]:
+def _changes(folder: RunFolder, requests: int, every: float) -> Iterator[RunStatus]:
     """The outlook now, and again whenever the ledger or the modules that are there have changed."""
-    from fedsgt.reporting.status import outlook
+    from fedsgt.reporting.status import run_status
 
     seen = None
     while True:
         now = folder.live().position, folder.present()
         if now != seen:
             seen = now
-            yield outlook(folder, requests)
+            yield run_status(folder, requests)
         time.sleep(every)

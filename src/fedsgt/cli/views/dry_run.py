@@ -13,7 +13,7 @@ from fedsgt.cli.views.progress import progress
 from fedsgt.words import counted
 
 if TYPE_CHECKING:
-    from fedsgt.reporting.impact import Impact, Side
+    from fedsgt.reporting.impact import Impact, ServingState
     from fedsgt.runs.folder import RunFolder
     from fedsgt.unlearning.request import Deletion
 
@@ -41,14 +41,14 @@ def _page(found: Impact) -> str:
         f"would destroy  {counted(len(names), 'module')}" + (f": {shown}" if names else ""),
         "",
         f"{'':<26}{'now':>10}{'then':>10}",
-        _row("live modules", before.level.modules, after.level.modules),
+        _row("live modules", before.live_counts.modules, after.live_counts.modules),
         _row("sequences that serve", before.sequences, after.sequences),
-        _row("groups of the longest", before.level.groups, after.level.groups),
+        _row("groups of the longest", before.live_counts.groups, after.live_counts.groups),
         _row("requests until exhausted", _left(before), _left(after)),
     ]
     if before.accuracy is not None:
         lines.append(_row("accuracy, test records", _percent(before), _percent(after)))
-    if not after.level.modules:
+    if not after.live_counts.modules:
         lines += ["", "nothing would be left to serve: every module would be dead"]
     return "\n".join(lines)
 
@@ -57,9 +57,9 @@ def _row(name: str, now: object, then: object) -> str:
     return f"{name:<26}{now!s:>10}{then!s:>10}"
 
 
-def _left(side: Side) -> str:
+def _left(side: ServingState) -> str:
     return f"{side.requests_left:.1f}" if math.isfinite(side.requests_left) else "no end"
 
 
-def _percent(side: Side) -> str:
+def _percent(side: ServingState) -> str:
     return "none" if side.accuracy is None else f"{100 * side.accuracy:.1f} %"

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from fedsgt.plans import Estimate
 from fedsgt.plans.plan import Prefix
-from fedsgt.reporting.status import Outlook, State
+from fedsgt.reporting.status import RunStatus, State
 from fedsgt.reporting.tree_rows import Row, rows
 from fedsgt.words import counted
 
@@ -45,7 +45,7 @@ class View:
         except UnicodeEncodeError:
             self.line, self.down, self.fork, self.turn, self.part, self.cut = "-|+`+~"
 
-    def page(self, run: Path, found: Outlook) -> RenderableType:
+    def page(self, run: Path, found: RunStatus) -> RenderableType:
         return Group(
             headline(run, found),
             Text(found.advice(), "bold"),
@@ -58,7 +58,7 @@ class View:
             _facts(found),
         )
 
-    def _tree(self, found: Outlook) -> list[Text]:
+    def _tree(self, found: RunStatus) -> list[Text]:
         drawn = rows(found.sequences)
         lines = [Text("sequences: live modules of all, and their groups in order", "bold")]
         lines += [self._row(found, row) for row in drawn[:SEQUENCES]]
@@ -73,7 +73,7 @@ class View:
             )
         return lines
 
-    def _row(self, found: Outlook, row: Row) -> Text:
+    def _row(self, found: RunStatus, row: Row) -> Text:
         live, most = len(found.prefixes[row.sequence]), len(str(max(map(len, found.sequences))))
         line = Text(f"{row.sequence:>{len(str(len(found.sequences) - 1))}}  ", no_wrap=True)
         line.append(f"{live:>{most}}/{len(row.path):<{most}} ", "bold" if live else "dim")
@@ -96,23 +96,23 @@ class View:
             return self.fork if row.more[depth] else self.turn
         return self.part if row.more[depth] else self.line
 
-    def _module(self, found: Outlook, prefix: Prefix, width: int) -> Text:
+    def _module(self, found: RunStatus, prefix: Prefix, width: int) -> Text:
         kind = found.state(prefix)
         name = f"{MARKS[kind]}{prefix[-1]}"
         filling = self.line if len(prefix) > 1 else " "
         return Text.assemble((filling * (width - len(name)), "dim"), (name, STYLES[kind]))
 
 
-def _legend(found: Outlook, drawn: list[Row]) -> Text:
+def _legend(found: RunStatus, drawn: list[Row]) -> Text:
     modules = [row.path[: depth + 1] for row in drawn for depth in range(row.start, len(row.path))]
     numbers = Counter(found.state(prefix) for prefix in modules)
     told = (f"{meaning}: {numbers[kind]}" for kind, meaning in MEANINGS.items() if numbers[kind])
     return Text("  " + ", ".join(told), "dim")
 
 
-def headline(run: Path, found: Outlook) -> Text:
+def headline(run: Path, found: RunStatus) -> Text:
     """How it stands, in a line."""
-    level = found.level
+    level = found.live_counts
     if found.exhausted:
         what = "EXHAUSTED: no module is live" if found.begun else "no module is trained yet"
         return Text(f"{run}: {what}", "bold red")
@@ -123,7 +123,7 @@ def headline(run: Path, found: Outlook) -> Text:
     )
 
 
-def line(run: Path, found: Outlook) -> str:
+def line(run: Path, found: RunStatus) -> str:
     """A change in a line, for files."""
     ahead = found.forecast
     alive = "" if found.exhausted else f"; P(alive after {len(ahead.alive) - 1} more) {ahead.alive[-1]:.1%}"
@@ -131,7 +131,7 @@ def line(run: Path, found: Outlook) -> str:
     return f"position {found.position}: {headline(run, found).plain}, {served} served{alive}"
 
 
-def _requests(found: Outlook) -> list[RenderableType]:
+def _requests(found: RunStatus) -> list[RenderableType]:
     served = found.past.requests
     if not served:
         return [Text("requests   none so far", "bold")]
@@ -155,7 +155,7 @@ def _requests(found: Outlook) -> list[RenderableType]:
     return [table, *note]
 
 
-def _ahead(found: Outlook) -> list[RenderableType]:
+def _ahead(found: RunStatus) -> list[RenderableType]:
     if found.exhausted:
         return []
     forecast = found.forecast
@@ -178,7 +178,7 @@ def number(value: Estimate) -> str:
     return f"{float(value):.2f}" + ("" if value.exact else f" ± {value.stderr:.2g}")
 
 
-def _facts(found: Outlook) -> Table:
+def _facts(found: RunStatus) -> Table:
     table = Table(box=None, pad_edge=False, show_header=False)
     table.add_column(style="bold", no_wrap=True)
     table.add_column()
@@ -187,7 +187,7 @@ def _facts(found: Outlook) -> Table:
     return table
 
 
-def facts(found: Outlook) -> list[tuple[str, str]]:
+def facts(found: RunStatus) -> list[tuple[str, str]]:
     """What else there is to know."""
     left = found.forecast.requests_left
     ends = "never exhausted: some first group has no records to delete"
@@ -200,7 +200,7 @@ def facts(found: Outlook) -> list[tuple[str, str]]:
     return [*told, ("policy", f"{policy.retrain}{threshold}; {state}")]
 
 
-def _fragile(found: Outlook) -> str:
+def _fragile(found: RunStatus) -> str:
     shown = [
         f"group {one.group} ({one.chance:.0%} a request) takes {counted(one.modules, 'module')} "
         f"and leaves {counted(one.live_groups, 'group')}"
