@@ -1,5 +1,24 @@
-"""How numbers are said to people."""
+"""Numbers, errors and texts from outside, as they are said to people."""
+
+LONGEST_MESSAGE = 500
+"""Most characters that are shown of a message from another machine."""
 
 
 def counted(number: int, thing: str) -> str:
+    """Return "1 epoch", "80 records"; `thing` is a word whose plural ends in s."""
     return f"{number} {thing}{'' if number == 1 else 's'}"
+
+
+def one_line(error: Exception) -> str:
+    """Return another package's message without its line breaks, or the error's type if it says nothing."""
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+def printable(text: object, limit: int | None = None) -> str:
+    r"""Return the text with control characters written as `\x1b`, cut after `limit` characters.
+
+    A text from a file or from another machine must not steer the terminal that shows it, nor break a line.
+    """
+    # Cut before as well: a text of a gigabyte need not be gone through.
+    shown = (letter if letter.isprintable() else ascii(letter)[1:-1] for letter in str(text)[:limit])
+    return "".join(shown)[:limit]

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from certificates import KEY, certificate, digest
-from fedsgt.certificates.certificate import Certificate, plain, read_certificate, write_certificate
+from fedsgt.certificates.certificate import Certificate, read_certificate, write_certificate
 from fedsgt.certificates.signing import BadSignature, SigningKey, sign
 from fedsgt.errors import InputError
 
@@ -189,10 +189,6 @@ def test_an_endless_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("fedsgt.certificates.certificate.MAX_BYTES", 1000)
     with pytest.raises(InputError, match="larger than 1000 bytes"):
         read_certificate(write_certificate(tmp_path, certificate(), KEY), None)
-
-
-def test_no_text_steers_the_terminal() -> None:
-    assert plain("Zoë 1\n\x1b[2J\u202e") == r"Zoë 1\n\x1b[2J\u202e"
 
 
 def test_it_works_with_no_run_at_hand() -> None:

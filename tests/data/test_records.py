@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from fedsgt.data import Record, content_digest
 from fedsgt.data.records import sorted_records
 from fedsgt.errors import InputError
-from fedsgt.files.encoding import frame
 
 PARTS = st.lists(st.binary(max_size=4) | st.text("ab\0é", max_size=4) | st.integers(), max_size=4)
 
@@ -50,11 +49,6 @@ def test_integers_of_any_size_can_be_hashed() -> None:
 def test_other_kinds_cannot_be_hashed(part: Any) -> None:
     with pytest.raises(InputError, match="allowed: bytes, str, int"):
         content_digest("a", part)
-
-
-def test_text_that_is_not_unicode_is_an_error() -> None:
-    with pytest.raises(InputError, match="not valid Unicode"):
-        frame("\ud800")
 
 
 @pytest.mark.parametrize(

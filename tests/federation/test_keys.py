@@ -20,11 +20,11 @@ from typing import Any
 
 import pytest
 
-from fedsgt.certificates.signing import write_once
 from fedsgt.cli.commands.keys import keys as command
 from fedsgt.errors import InputError
 from fedsgt.federation.keys import make_authority, make_client, public_text
 from fedsgt.federation.settings import load_client, load_server
+from fedsgt.files.durable import write_once
 
 TREE = {
     "ca.key": 0o600,

@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from remote_world import SLICES, Federation, make_federation
 
-from fedsgt.certificates.signing import parse_json
 from fedsgt.errors import InputError
 from fedsgt.federation.keys import load_private
 from fedsgt.federation.signed_request import Envelope, Refused, _signed, check, petition, petitions
+from fedsgt.files.encoding import parse_json
 from fedsgt.runs.state import Live
 from fedsgt.unlearning.request import Deletion, enrolments
 from fedsgt.unlearning.unlearn import accept, accept_parts, unlearn

@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fedsgt.files import durable
 from fedsgt.store import Folder, Modules, Origin, Tensors
-from fedsgt.store import folder as folder_module
 
 KEY, OTHER = "a" * 64, "b" * 64
 CHOICES = ["synced", "live", "half"]
@@ -94,9 +94,9 @@ class Disk:
             raise PowerCutError
 
     def counted(self, name: str, real: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*arguments: Any) -> Any:
+        def call(*arguments: Any, **options: Any) -> Any:
             self.step()
-            result = real(*arguments)
+            result = real(*arguments, **options)
             if name == "fsync":
                 self.synced(Path(os.readlink(f"/proc/self/fd/{arguments[0]}")))
             return result
@@ -137,7 +137,7 @@ def finishes(disk: Disk, action: Callable[[Modules], object]) -> bool:
     with pytest.MonkeyPatch.context() as patch:
         for name in STEPS:
             patch.setattr(os, name, disk.counted(name, getattr(os, name)))
-        patch.setattr(folder_module, "open", disk.counted("open", open), raising=False)
+        patch.setattr(durable, "open", disk.counted("open", open), raising=False)
         try:
             action(Modules(Folder(disk.root / "run" / "store")))
         except PowerCutError:

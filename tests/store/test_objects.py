@@ -17,8 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsgt.errors import InputError
+from fedsgt.files import durable
 from fedsgt.store import Folder, Objects, Remote, StoreError, open_objects
-from fedsgt.store import folder as folder_module
 
 PART = st.text("aZ0_-.", min_size=1, max_size=4)
 BAD_NAMES = [
@@ -228,7 +228,7 @@ def test_a_failed_write_names_the_file_and_leaves_nothing(
         raise OSError(code, os.strerror(code))
 
     with monkeypatch.context() as patch:
-        patch.setattr(folder_module if failing == "open" else os, failing, fail, raising=False)
+        patch.setattr(durable if failing == "open" else os, failing, fail, raising=False)
         with pytest.raises(StoreError) as caught:
             Folder(tmp_path).write("a/b", b"1" * 1000)
     assert str(caught.value).startswith(f"cannot write {tmp_path}/a/b: {os.strerror(code)}; ")

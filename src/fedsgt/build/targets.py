@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from fedsgt.data import group_fingerprint
 from fedsgt.data.remote_client import Holder
-from fedsgt.files.encoding import frames
+from fedsgt.files.encoding import canonical_json, frames
 from fedsgt.grouping import Grouping
 from fedsgt.plans import Plan
 
@@ -25,11 +24,12 @@ class Recipe:
 
     @property
     def config_hash(self) -> str:
-        return hashlib.sha256(_canonical(self.config)).hexdigest()
+        return hashlib.sha256(canonical_json(self.config).encode()).hexdigest()
 
     def key(self, prefix: Sequence[str]) -> str:
         """A module's key: configuration, backbone, execution profile and the ordered groups' fingerprints."""
-        header = frames("fedsgt.module.1", self.config_hash, self.backbone, _canonical(self.profile))
+        profile = canonical_json(self.profile).encode()
+        header = frames("fedsgt.module.1", self.config_hash, self.backbone, profile)
         return hashlib.sha256(header + frames(len(prefix), *prefix)).hexdigest()
 
 
@@ -84,7 +84,3 @@ def slices_of(
         for client, index in grouping.slice_ids(group):
             held.setdefault(clients[client].name, []).append(index)
     return {name: tuple(sorted(held[name])) for name in sorted(held)}
-
-
-def _canonical(value: Any) -> bytes:
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()

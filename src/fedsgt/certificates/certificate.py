@@ -10,19 +10,17 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from fedsgt.certificates.signing import (
-    MAX_INTEGER,
     BadSignature,
     PublicKey,
     SigningKey,
-    parse_json,
     parts,
-    read_bytes,
     sign,
     verify,
-    write_once,
 )
 from fedsgt.errors import InputError
-from fedsgt.files.durable import sync_folder
+from fedsgt.files.durable import read_limited, sync_folder, write_once
+from fedsgt.files.encoding import MAX_INTEGER, parse_json
+from fedsgt.words import printable
 
 # Ten thousand modules and a million records fit; an endless file does not.
 MAX_BYTES = 2**27
@@ -247,7 +245,7 @@ def read_certificate(path: Path, key: PublicKey | None) -> Certificate:
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "certificate"
-        problem = plain(f"{where[:200]}: {first['msg'].removeprefix('Value error, ')}")
+        problem = printable(f"{where[:200]}: {first['msg'].removeprefix('Value error, ')}")
         raise InputError(f"{path}: not a certificate of format 1 ({problem})") from None
     except BadSignature as error:
         raise BadSignature(f"{path}: {error}") from None
@@ -255,13 +253,8 @@ def read_certificate(path: Path, key: PublicKey | None) -> Certificate:
         raise InputError(f"{path}: {error}") from None
 
 
-def plain(text: str) -> str:
-    """One line without control characters: what a file says must not steer the terminal that shows it."""
-    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
-
-
 def _read(path: Path) -> Any:
-    return parse_json(read_bytes(path, MAX_BYTES), path)
+    return parse_json(read_limited(path, MAX_BYTES), path)
 
 
 def _make_folder(folder: Path) -> None:

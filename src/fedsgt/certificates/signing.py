@@ -4,34 +4,28 @@ from __future__ import annotations
 
 import base64
 import binascii
-import fcntl
 import hashlib
-import json
 import os
 import re
-import secrets
-import shlex
-import stat
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
-import rfc8785
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from pydantic import JsonValue
 
 from fedsgt.errors import InputError
-from fedsgt.files.durable import sync_folder
+from fedsgt.files.durable import read_limited, reported, sync_folder, write_once
+from fedsgt.files.encoding import parse_json, signed_json
 
 # A signature over something else that happens to be the same JSON is none of ours.
 DOMAIN = b"fedsgt.certificate.1\n"
 METHOD = {"algorithm": "Ed25519", "canonical": "RFC 8785"}
 MAX_KEY_BYTES = 2**16
-MAX_INTEGER = 2**53 - 1
 _ID = re.compile(r"[0-9a-f]{64}")
 
 
@@ -48,7 +42,7 @@ class PublicKey:
     @classmethod
     def read(cls, path: Path) -> Self:
         """From a PEM file; a private key is refused, since it should not be passed around."""
-        data = read_bytes(path, MAX_KEY_BYTES)
+        data = read_limited(path, MAX_KEY_BYTES)
         if b"PRIVATE KEY" in data:
             raise InputError(
                 f"{path}: holds a private key; give the public key, and keep the private one secret"
@@ -92,7 +86,7 @@ class SigningKey:
     @classmethod
     def read(cls, path: Path) -> Self:
         """From a PEM file; one that others can read is refused, for they could sign with it."""
-        data = read_bytes(path, MAX_KEY_BYTES, private=True)
+        data = read_limited(path, MAX_KEY_BYTES, private=True)
         try:
             key = serialization.load_pem_private_key(data, password=None)
         except TypeError:
@@ -112,8 +106,8 @@ class SigningKey:
             with suppress(FileExistsError):
                 return cls._made(path)
         key = cls.read(path)
-        with _reported("read", path):
-            # Who made it may not have synced the folder yet, and what this key signs must stay checkable.
+        with reported("read", path):
+            # Its maker may not have synced the folder yet, and what this key signs must stay checkable.
             sync_folder(path.parent)
         return key
 
@@ -141,7 +135,7 @@ class SigningKey:
 
 def sign(body: Mapping[str, JsonValue], key: SigningKey) -> dict[str, JsonValue]:
     """The body, as it will be read, and its signature."""
-    signed = _canonical(dict(body))
+    signed = signed_json(dict(body))
     value = base64.b64encode(key.key.sign(DOMAIN + signed)).decode()
     return {
         "body": parse_json(signed, "the text to sign"),
@@ -155,7 +149,7 @@ def verify(envelope: JsonValue, key: PublicKey) -> dict[str, JsonValue]:
     value = _signature_bytes(signature)
     if signature["key"] != key.id:
         raise BadSignature(f"signed with key {signature['key']}, but the key given is {key.id}")
-    signed = _canonical(body)
+    signed = signed_json(body)
     try:
         key.key.verify(value, DOMAIN + signed)
     except InvalidSignature:
@@ -189,95 +183,3 @@ def _signature_bytes(signature: dict[str, JsonValue]) -> bytes:
         if len(found) == 64 and base64.b64encode(found).decode() == value:
             return found
     raise BadSignature("malformed signature; its value is 64 bytes in base64")
-
-
-def _canonical(body: dict[str, JsonValue]) -> bytes:
-    try:
-        return rfc8785.dumps(body)
-    except (ValueError, RecursionError) as error:
-        reason = "nested too deeply" if isinstance(error, RecursionError) else error
-        raise InputError(f"the text has no canonical form (RFC 8785): {reason}") from None
-
-
-def parse_json(data: bytes, where: object) -> Any:
-    """JSON that every reader reads alike: each key once, whole numbers that a double holds, valid Unicode."""
-    try:
-        return json.loads(
-            data.decode(),
-            object_pairs_hook=_each_key_once,
-            parse_int=_whole_number,
-            parse_float=_no_number,
-            parse_constant=_no_number,
-        )
-    except UnicodeDecodeError:
-        raise InputError(f"{where}: not text in UTF-8") from None
-    except json.JSONDecodeError as error:
-        raise InputError(f"{where}: not whole JSON ({error})") from None
-    except RecursionError:
-        raise InputError(f"{where}: nested too deeply") from None
-    except ValueError as error:
-        raise InputError(f"{where}: {error}") from None
-
-
-def _each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for name, value in pairs:
-        if name in found:
-            raise ValueError(
-                f"key {name[:60]!r} stands twice in one object; readers differ in which they take"
-            )
-        found[name] = value
-    return found
-
-
-def _whole_number(text: str) -> int:
-    if len(text) > 17 or abs(int(text)) > MAX_INTEGER:
-        raise ValueError(f"number {text[:40]} is beyond 2^53 - 1, where readers begin to round")
-    return int(text)
-
-
-def _no_number(text: str) -> float:
-    raise ValueError(f"number {text[:40]} is not allowed; numbers are whole, without point or exponent")
-
-
-def read_bytes(path: Path, limit: int, private: bool = False) -> bytes:
-    """The file's bytes, or one line on why not."""
-    with _reported("read", path), open(path, "rb") as file:
-        mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
-        if private and mode & 0o077:
-            raise InputError(
-                f"{path}: mode {mode:o} lets others at the key; run chmod 600 {shlex.quote(str(path))}"
-            )
-        data = file.read(limit + 1)
-    if len(data) > limit:
-        raise InputError(f"{path}: larger than {limit} bytes, the most that is read here")
-    return data
-
-
-def write_once(path: Path, data: bytes, mode: int) -> None:
-    """Makes a file, whole and on disk, or not at all; `FileExistsError` if there is one of this name."""
-    # The form of the name and the lock are those of the store's files under way, whose sweep removes remains.
-    unfinished = path.with_name(f".{secrets.token_hex(8)}.{path.name}")
-    with _reported("write", path):
-        try:
-            with open(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
-                fcntl.flock(file, fcntl.LOCK_EX)
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-                # Unlike a rename, a link never replaces what another process has made meanwhile.
-                os.link(unfinished, path)
-        finally:
-            with suppress(FileNotFoundError):
-                os.unlink(unfinished)
-        sync_folder(path.parent)
-
-
-@contextmanager
-def _reported(action: str, path: Path) -> Iterator[None]:
-    try:
-        yield
-    except FileExistsError:
-        raise
-    except OSError as error:
-        raise InputError(f"{path}: cannot {action} it ({error.strerror or error})") from None

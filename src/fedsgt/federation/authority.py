@@ -15,8 +15,9 @@ from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from fedsgt.certificates.signing import MAX_KEY_BYTES, read_bytes
+from fedsgt.certificates.signing import MAX_KEY_BYTES
 from fedsgt.errors import InputError
+from fedsgt.files.durable import read_limited
 
 ALWAYS = ("127.0.0.1", "localhost")
 AUTHORITY_DAYS, SERVER_DAYS = 3650, 825
@@ -95,7 +96,7 @@ def as_pem(certificate: x509.Certificate) -> bytes:
 def read_certificate(path: Path) -> x509.Certificate:
     """The first certificate of a PEM file."""
     try:
-        return x509.load_pem_x509_certificate(read_bytes(path, MAX_KEY_BYTES))
+        return x509.load_pem_x509_certificate(read_limited(path, MAX_KEY_BYTES))
     except ValueError:
         raise InputError(f"{path}: not a certificate in PEM form; put the right one there") from None
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import glob
 import os
 import secrets
@@ -25,7 +24,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.x509 import Certificate
 
-from fedsgt.certificates.signing import MAX_KEY_BYTES, read_bytes, write_once
+from fedsgt.certificates.signing import MAX_KEY_BYTES
 from fedsgt.errors import InputError
 from fedsgt.federation.authority import (
     as_pem,
@@ -47,7 +46,7 @@ from fedsgt.federation.settings import (
     load_server,
     starter,
 )
-from fedsgt.files.durable import sync_folder
+from fedsgt.files.durable import make_folder, read_limited, remove_abandoned, write_once
 
 CURVE, HASH = ec.SECP384R1(), hashes.SHA384()
 NUMBER_BYTES = 48
@@ -68,7 +67,7 @@ def make_authority(
     ports = {"port": port, "desk_port": desk_port}
     first = {"host": check_hosts(hosts)[0]} if hosts else {}
     settings = starter(ServerSettings, {**first, **_stated(ports)}, server / SERVER_FILE)
-    _make_folder(server / "clients")
+    make_folder(server / "clients")
     _make_key(made, folder / "ca.key", folder / "ca.crt", PrivateFormat.PKCS8)
     _keep(made, folder / "ca.crt", lambda: as_pem(authority_certificate(load_private(folder / "ca.key"))))
     _make_key(made, server / "server.key", server / "server.crt", PrivateFormat.PKCS8)
@@ -91,7 +90,7 @@ def make_client(
         _check_not_elsewhere(own, _enrolled(folder, name))
     known = _server_addresses(folder / "server") if enrol else {}
     settings = starter(ClientSettings, {**known, **_stated(given), "data": STARTER_DATA}, own / CLIENT_FILE)
-    _make_folder(own, mode=0o700)
+    make_folder(own, mode=0o700)
     _make_key(made, own / "node.key", own / "node.pub", PrivateFormat.OpenSSH)
     _keep(made, own / "salt", lambda: secrets.token_bytes(SALT_BYTES), PRIVATE)
     if (folder / "ca.crt").exists():
@@ -105,7 +104,7 @@ def make_client(
 
 def load_private(path: Path) -> ec.EllipticCurvePrivateKey:
     """A private key of ours; one that others can read is refused, for they could sign with it."""
-    data = read_bytes(path, MAX_KEY_BYTES, private=True)
+    data = read_limited(path, MAX_KEY_BYTES, private=True)
     ssh = data.startswith(b"-----BEGIN OPENSSH PRIVATE KEY-----")
     try:
         key = (load_ssh_private_key if ssh else load_pem_private_key)(data, None)
@@ -120,7 +119,7 @@ def load_private(path: Path) -> ec.EllipticCurvePrivateKey:
 
 def public_text(path: Path) -> str:
     """The public key of a public or private key's file: OpenSSH's two words, without a comment."""
-    data = read_bytes(path, MAX_KEY_BYTES)
+    data = read_limited(path, MAX_KEY_BYTES)
     if b"PRIVATE KEY" in data:
         return _two_words(load_private(path).public_key())
     try:
@@ -168,21 +167,11 @@ def _two_words(key: ec.EllipticCurvePublicKey) -> str:
 def _keep(made: list[Path], path: Path, make: Callable[[], bytes], mode: int = PUBLIC) -> None:
     """Make the file if there is none; what a killed writer of it left goes."""
     for unfinished in path.parent.glob(f".{'[0-9a-f]' * 16}.{glob.escape(path.name)}"):
-        with suppress(FileNotFoundError, BlockingIOError), open(unfinished, "rb") as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # its writer holds it for as long as it lives
-            unfinished.unlink()
+        remove_abandoned(unfinished)
     if not os.path.lexists(path):
         with suppress(FileExistsError):
             write_once(path, make(), mode)
             made.append(path)
-
-
-def _make_folder(folder: Path, mode: int = 0o777) -> None:
-    if not folder.is_dir():
-        _make_folder(folder.parent)
-        with suppress(FileExistsError):
-            folder.mkdir(mode)
-        sync_folder(folder.parent)
 
 
 def _make_key(made: list[Path], path: Path, derived: Path, form: PrivateFormat) -> None:
@@ -222,9 +211,9 @@ def _signed_for_server(folder: Path, hosts: Sequence[str]) -> Certificate:
 
 
 def _copy_authority(made: list[Path], folder: Path, party: Path) -> None:
-    authority = read_bytes(folder / "ca.crt", MAX_KEY_BYTES)
+    authority = read_limited(folder / "ca.crt", MAX_KEY_BYTES)
     _keep(made, party / "ca.crt", lambda: authority)
-    if read_bytes(party / "ca.crt", MAX_KEY_BYTES) != authority:
+    if read_limited(party / "ca.crt", MAX_KEY_BYTES) != authority:
         raise InputError(
             f"{party / 'ca.crt'}: differs from {folder / 'ca.crt'}; move it away and run this again"
         )

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Any, Literal, Self
 
-import rfc8785
 from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -24,7 +23,7 @@ from fedsgt.certificates.certificate import Count, Hash
 from fedsgt.data import Client, client_hash
 from fedsgt.errors import InputError
 from fedsgt.federation.keys import check_signature, sign_bytes
-from fedsgt.files.encoding import frames
+from fedsgt.files.encoding import frames, signed_json
 from fedsgt.runs.state import Erased, Live
 from fedsgt.unlearning.request import Part, Scope, records_left
 
@@ -77,6 +76,10 @@ class Body(BaseModel):
     records: dict[str, list[Hash]]
     """By slice, if single records are to go: their salted hashes."""
 
+    def signed_bytes(self) -> bytes:
+        """Return the canonical form, over which the signature is made."""
+        return signed_json(self.model_dump(mode="json"))
+
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
         if not self.client.isprintable():
@@ -104,7 +107,7 @@ class Petition:
     @cached_property
     def content(self) -> str:
         """Tells this very text from any other, also from one that the same client signs again."""
-        return hashlib.sha256(frames(DOMAIN, _canonical(self.body), self.signature)).hexdigest()
+        return hashlib.sha256(frames(DOMAIN, self.body.signed_bytes(), self.signature)).hexdigest()
 
     @property
     def key(self) -> str:
@@ -171,7 +174,7 @@ def check(envelope: object, live: Live) -> Petition:
     node = entries[number].node
     if node is None:
         raise Refused("not-remote", f"client {body.client} does not hold its data itself; ask the operator")
-    if not check_signature(node, DOMAIN + _canonical(body), _signature_bytes(signature)):
+    if not check_signature(node, DOMAIN + body.signed_bytes(), _signature_bytes(signature)):
         raise Refused("forged", f"the signature is not that of client {body.client} under this text")
     return Petition(body, number, signature)
 
@@ -210,12 +213,8 @@ def _signed(
         slices=slices,
         records=dict(records),
     )
-    signature = base64.b64encode(sign_bytes(key, DOMAIN + _canonical(body))).decode()
+    signature = base64.b64encode(sign_bytes(key, DOMAIN + body.signed_bytes())).decode()
     return {"body": body.model_dump(mode="json"), "signature": signature}
-
-
-def _canonical(body: Body) -> bytes:
-    return rfc8785.dumps(body.model_dump(mode="json"))
 
 
 def _signature_bytes(text: object) -> bytes:

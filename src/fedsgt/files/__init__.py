@@ -1,1 +1,1 @@
-"""Durable writes, locks, encodings that read one way only, and optional imports."""
+"""Durable writes, locks, canonical encodings, and optional imports."""

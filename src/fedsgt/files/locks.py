@@ -1,4 +1,4 @@
-"""Locks that go with their process, however that ends."""
+"""Locks on files. The operating system releases them with their process, however that ends."""
 
 from __future__ import annotations
 
@@ -12,19 +12,22 @@ from fedsgt.errors import InputError
 
 
 class Busy(InputError):
-    """Somebody else holds what only one may."""
+    """Another process holds a lock that is not waited for."""
 
 
 class FileLock:
-    """One holder among all processes and threads; who holds it may take it again."""
+    """Lock for one thread of one process at a time; the thread that holds it may take it again."""
 
     def __init__(self, path: Path) -> None:
         self.path, self.depth = path, 0
+        # The file's lock is the process's: it does not keep two of its threads apart.
         self.inside = threading.RLock()
 
     @contextmanager
     def held(self) -> Iterator[None]:
+        """Wait for the lock, then hold it."""
         with self.inside, ExitStack() as opened:
+            # Opened and locked once only: a second open file of the same process would wait for the first.
             if not self.depth:
                 file = opened.enter_context(self.path.open("a+"))
                 fcntl.flock(file, fcntl.LOCK_EX)
@@ -38,7 +41,7 @@ class FileLock:
 
 @contextmanager
 def only_holder(file: Path, run: Path) -> Iterator[None]:
-    """The lock goes with its process, however that ends."""
+    """Hold the lock on `file`; raise `Busy`, naming the run, if another process holds it."""
     with file.open("a+") as opened:
         try:
             fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)

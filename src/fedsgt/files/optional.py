@@ -1,14 +1,15 @@
-"""Packages that only some need: imported where used, so that the command starts fast."""
+"""Packages that only some runs need: imported where they are used, so that the command starts fast."""
 
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
 from fedsgt.errors import InputError
+from fedsgt.words import one_line
 
 
 def require(name: str) -> Any:
-    """The module of that name; where it is missing, an error that says what to install."""
+    """Import and return the module; if that fails, say what to install."""
     try:
         return import_module(name)
     except ImportError as error:
@@ -20,11 +21,7 @@ def require(name: str) -> Any:
 
 
 def check_flower() -> None:
-    """Said before anything is begun."""
+    """Raise if Flower is not installed; called before any work, so that nothing is left half done."""
+    # Looked for, not imported: importing Flower takes seconds.
     if find_spec("flwr") is None:
         raise InputError("this needs Flower: pip install 'fedsgt[flower]'")
-
-
-def one_line(error: Exception) -> str:
-    """What another package says was wrong, without its line breaks."""
-    return " ".join(str(error).split()) or type(error).__name__

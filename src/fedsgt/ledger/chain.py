@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, NoReturn
 
 from fedsgt.errors import InputError
-from fedsgt.files.encoding import frames
+from fedsgt.files.encoding import canonical_json, frames
 from fedsgt.ledger.kinds import Kind
 
 NO_HASH = "0" * 64
@@ -78,7 +78,7 @@ def make_row(
 
 def _text(body: dict[str, Any]) -> str:
     try:
-        text = json.dumps(body, sort_keys=True, separators=(",", ":"), allow_nan=False)
+        text = canonical_json(body)
         if isinstance(json.loads(text), dict):
             return text
         problem = f"it is a {type(body).__name__}"

@@ -13,8 +13,9 @@ from fedsgt.config import Config
 from fedsgt.data import Content
 from fedsgt.data.sources.parquet import read_parquet
 from fedsgt.errors import InputError
-from fedsgt.files.optional import one_line, require
+from fedsgt.files.optional import require
 from fedsgt.runs.records import input_columns
+from fedsgt.words import one_line
 
 STDIN = "-"
 Given: TypeAlias = tuple[str, Content]

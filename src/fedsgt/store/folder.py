@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
-import re
-import secrets
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
 
-from fedsgt.files.durable import sync_folder
+from fedsgt.files.durable import finished_path, remove_abandoned, replace_file, sync_folder
 from fedsgt.store.names import check_name, check_prefix, is_name, reported
-
-# A file that is being written: its name says which object it is to become.
-_UNFINISHED = re.compile(r"\.[0-9a-f]{16}\.(.+)")
 
 
 @dataclass(frozen=True)
@@ -48,9 +41,7 @@ class Folder:
         """Makes or replaces the object: a reader, also one after a crash, sees the old or the new bytes."""
         path = self.path(name)
         with reported("write", path):
-            unfinished, file = _open_beside(path)
-            with file:
-                _finish(file, data, unfinished, path)
+            replace_file(path, data)
             self._sync_upwards(path.parent)
 
     def delete(self, name: str) -> None:
@@ -73,11 +64,11 @@ class Folder:
         check_prefix(prefix)
         with reported("clean up", self.root):
             for path in list(self._files(prefix)):
-                match = _UNFINISHED.fullmatch(path.name)
-                if match is None:
+                finished = finished_path(path)
+                if finished is None:
                     continue
-                name = path.with_name(match[1]).relative_to(self.root).as_posix()
-                if name.startswith(prefix) and _remove_abandoned(path):
+                name = finished.relative_to(self.root).as_posix()
+                if name.startswith(prefix) and remove_abandoned(path):
                     self._prune(path.parent)
 
     def _files(self, prefix: str) -> Iterator[Path]:
@@ -99,45 +90,6 @@ class Folder:
         sync_folder(folder)
 
 
-def _open_beside(path: Path, attempts: int = 100) -> tuple[Path, BinaryIO]:
-    """A new file in the same folder, locked for as long as its writer lives."""
-    unfinished = path.with_name(f".{secrets.token_hex(8)}.{path.name}")
-    try:
-        _make_folder(path.parent)
-        file = open(unfinished, "xb")  # noqa: SIM115
-    except FileNotFoundError:
-        if not attempts:
-            raise
-        # A deletion elsewhere removed the folder while it was still empty.
-        return _open_beside(path, attempts - 1)
-    fcntl.flock(file, fcntl.LOCK_EX)
-    if os.fstat(file.fileno()).st_nlink:
-        return unfinished, file
-    # A sweep elsewhere was faster than the lock.
-    file.close()
-    return _open_beside(path)
-
-
-def _finish(file: BinaryIO, data: bytes, unfinished: Path, path: Path) -> None:
-    try:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-        os.replace(unfinished, path)
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(unfinished)
-        raise
-
-
-def _make_folder(folder: Path) -> None:
-    if not folder.is_dir():
-        _make_folder(folder.parent)
-        with suppress(FileExistsError):
-            os.mkdir(folder)
-        sync_folder(folder.parent)
-
-
 def _remove_if_empty(folder: Path) -> bool:
     """Whether there is no such folder now."""
     try:
@@ -148,17 +100,6 @@ def _remove_if_empty(folder: Path) -> bool:
         if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
             return False
         raise
-    return True
-
-
-def _remove_abandoned(unfinished: Path) -> bool:
-    """Only a dead writer's file can be locked."""
-    try:
-        with open(unfinished, "rb") as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            os.unlink(unfinished)
-    except (FileNotFoundError, BlockingIOError):
-        return False
     return True
 
 

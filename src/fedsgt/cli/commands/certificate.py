@@ -11,7 +11,7 @@ import typer
 
 from fedsgt.cli.commands.options import AsJson
 from fedsgt.errors import InputError
-from fedsgt.words import counted
+from fedsgt.words import counted, printable
 
 if TYPE_CHECKING:  # other commands start without the cryptography
     from fedsgt.certificates.certificate import Certificate, DeletedPart, LedgerEntry
@@ -86,7 +86,6 @@ def _leave(errors: list[InputError]) -> None:
 
 def _summary(certificate: Certificate) -> str:
     """One screen for a person; what the file says is shown without control characters."""
-    from fedsgt.certificates.certificate import plain
 
     request, served = certificate.request, certificate.served
     kinds = Counter(artefact.kind for artefact in certificate.destroyed)
@@ -109,7 +108,7 @@ def _summary(certificate: Certificate) -> str:
         "What it does not prove",
         *(f"  - {sentence}" for sentence in certificate.statement.not_proved),
     ]
-    return "\n".join(map(plain, lines))
+    return "\n".join(map(printable, lines))
 
 
 def _entry(entry: LedgerEntry) -> str:

@@ -6,7 +6,8 @@ from typing import Any
 
 from fedsgt.data.sources.arrow import check_columns
 from fedsgt.errors import InputError
-from fedsgt.files.optional import one_line, require
+from fedsgt.files.optional import require
+from fedsgt.words import one_line
 
 _HUB_ID = re.compile(r"(?P<name>[\w.-]+(/[\w.-]+)?)(:(?P<config>[\w.-]+))?")
 

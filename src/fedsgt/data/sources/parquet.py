@@ -9,7 +9,8 @@ from typing import Any
 from fedsgt.data.sources.arrow import ERASED, check_columns
 from fedsgt.errors import InputError
 from fedsgt.files.durable import sync_folder
-from fedsgt.files.optional import one_line, require
+from fedsgt.files.optional import require
+from fedsgt.words import one_line
 
 SUFFIX = ".parquet"
 

@@ -13,10 +13,11 @@ from flwr.serverapp import Grid
 from fedsgt.config.model import Engine as Settings
 from fedsgt.engine.aggregate import RefusedUpdate, check, check_distance
 from fedsgt.engine.flower.messages import Answer, decode_answer, text_of
-from fedsgt.engine.flower.transport import Carrier, Fleet, Flight, Lost, Open, Place, Trouble, plain, reason
+from fedsgt.engine.flower.transport import Carrier, Fleet, Flight, Lost, Open, Place, Trouble, reason
 from fedsgt.engine.rounds import Server
 from fedsgt.engine.task import Notify, Result, RoundFailed, Task, Tensors, Update
 from fedsgt.errors import BackboneChanged, InputError
+from fedsgt.words import LONGEST_MESSAGE, printable
 
 ALL_AT_ONCE = 1_000_000
 
@@ -85,7 +86,7 @@ class FlowerEngine:
                 if said.get("backbone") and self.fleet.ours:
                     raise BackboneChanged(f"client {client}: {said['problem']}")
                 # What others say must not cost everybody's work: verification shows whether it is true.
-                self.trouble(client, plain(str(said["problem"])))
+                self.trouble(client, printable(said["problem"], LONGEST_MESSAGE))
 
     def __enter__(self) -> Self:
         return self
@@ -129,7 +130,11 @@ class FlowerEngine:
         for opened in flight.rounds:
             key = opened.task.key
             if key in answer.problems:
-                self._without(Lost(flight.client, [opened], plain(answer.problems[key]), final=True))
+                self._without(
+                    Lost(
+                        flight.client, [opened], printable(answer.problems[key], LONGEST_MESSAGE), final=True
+                    )
+                )
             elif key not in answer.updates:
                 self._refuse(flight.client, [opened], "there is no update in its answer")
             elif not opened.over:
@@ -153,7 +158,7 @@ class FlowerEngine:
 
     def _refuse(self, client: str, rounds: list[Open], why: str) -> None:
         """The round goes on with the others."""
-        why = plain(why)
+        why = printable(why, LONGEST_MESSAGE)
         for opened in rounds:
             task = opened.task
             self.trouble(client, f"update refused (module {task.key[:12]}, round {task.round}): {why}")

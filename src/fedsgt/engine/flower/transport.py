@@ -18,6 +18,7 @@ from fedsgt.engine.flower.messages import Job, Order, as_record, encode_order, s
 from fedsgt.engine.rounds import Round, Server, client_seed
 from fedsgt.engine.task import Task, Tensors
 from fedsgt.engine.traffic import Traffic
+from fedsgt.words import LONGEST_MESSAGE, printable
 
 MOST_IN_FLIGHT = 256 << 20  # bytes
 MOST_FAILURES = 3  # of a client, in a row, before it is taken at its word
@@ -313,9 +314,4 @@ def _job(client: str, opened: Open) -> Job:
 
 def reason(reply: Message) -> str:
     """Why a message has no answer, as Flower or the node says."""
-    return plain(f"code {reply.error.code}: {reply.error.reason or 'no reason'}")
-
-
-def plain(text: str) -> str:
-    """What others say, on one line, and with nothing in it that a terminal would take for a command."""
-    return "".join(letter if letter.isprintable() else "?" for letter in text[:500])
+    return printable(f"code {reply.error.code}: {reply.error.reason or 'no reason'}", LONGEST_MESSAGE)

@@ -15,10 +15,10 @@ from fedsgt.certificates.signing import parts
 from fedsgt.errors import InputError
 from fedsgt.federation.settings import ClientSettings
 from fedsgt.federation.signed_request import Envelope
+from fedsgt.words import LONGEST_MESSAGE, one_line, printable
 
 # The server answers after it has destroyed what the request hit.
 TIMEOUT = httpx.Timeout(300, connect=10)
-MAX_MESSAGE = 500
 
 
 class Unanswered(Exception):
@@ -58,7 +58,7 @@ def ask(settings: ClientSettings, envelope: Envelope) -> Granted | Denied:
     if reason == "replayed":
         # Only the very same text hears what was answered: somebody else has used its number.
         return Denied(reason, "another request was made under its number; ask anew")
-    return Denied(reason, _one_line(told.get("message")))
+    return Denied(reason, printable(told.get("message"), LONGEST_MESSAGE))
 
 
 def _post(settings: ClientSettings, envelope: Envelope) -> tuple[int, dict[str, Any]]:
@@ -72,7 +72,7 @@ def _post(settings: ClientSettings, envelope: Envelope) -> tuple[int, dict[str, 
         with httpx.Client(verify=trusted, trust_env=False, timeout=TIMEOUT) as client:
             response = client.post(f"https://{settings.desk}/v1/requests", json=envelope)
     except httpx.TransportError as error:
-        why = _one_line(str(error)) or type(error).__name__
+        why = printable(one_line(error), LONGEST_MESSAGE)
         raise Unanswered(f"the desk at {settings.desk} cannot be reached ({why})") from None
     try:
         told = json.loads(response.content)
@@ -94,8 +94,3 @@ def _granted(settings: ClientSettings, envelope: Envelope, given: object) -> Gra
     if named != (body["run"], granted.position) or body["client_hash"] not in clients:
         raise Unanswered(f"the desk at {settings.desk} answered with the certificate of another request")
     return granted
-
-
-def _one_line(text: object) -> str:
-    """What others say must not steer the terminal that shows it."""
-    return "".join(letter if letter.isprintable() else " " for letter in str(text))[:MAX_MESSAGE]

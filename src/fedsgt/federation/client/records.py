@@ -14,13 +14,13 @@ from typing import Annotated, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from fedsgt.certificates.signing import read_bytes
 from fedsgt.data import Client, Columns, Table, load_table, record_hash
 from fedsgt.data.fingerprints import check_salt
 from fedsgt.data.sources.parquet import read_parquet, rewrite_parquet, training_file
 from fedsgt.data.table import ROW
 from fedsgt.errors import InputError, Tellable
 from fedsgt.federation.settings import ClientSettings
+from fedsgt.files.durable import read_limited
 from fedsgt.files.encoding import frames
 from fedsgt.files.optional import require
 from fedsgt.store import Folder
@@ -82,7 +82,7 @@ class OwnData:
 
     @cached_property
     def salt(self) -> bytes:
-        salt = read_bytes(self.settings.salt, MAX_SALT_BYTES, private=True)
+        salt = read_limited(self.settings.salt, MAX_SALT_BYTES, private=True)
         try:
             check_salt(salt)
         except InputError as error:

@@ -21,10 +21,10 @@ from fastapi import Depends, FastAPI, Request
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
-from fedsgt.certificates.signing import parse_json
 from fedsgt.errors import InputError
 from fedsgt.federation.settings import ServerSettings, load_server
 from fedsgt.federation.signed_request import Reason, Refused, check, read
+from fedsgt.files.encoding import parse_json
 from fedsgt.runs.description import Description
 from fedsgt.runs.folder import DESCRIPTION, RunFolder, find_runs, open_run, read_description
 from fedsgt.unlearning.unlearn import Answer, KeyUsed, accept_parts, completed, recover

@@ -21,7 +21,7 @@ from fedsgt.config import Config
 from fedsgt.data.remote_client import Registered
 from fedsgt.engine.flower.engine import FlowerEngine
 from fedsgt.engine.flower.messages import say, size_of, text_of
-from fedsgt.engine.flower.transport import AWAY, MOST_FAILURES, Place, plain, reason
+from fedsgt.engine.flower.transport import AWAY, MOST_FAILURES, Place, reason
 from fedsgt.engine.rounds import Server
 from fedsgt.engine.task import Notify
 from fedsgt.errors import InputError
@@ -30,6 +30,7 @@ from fedsgt.runs.description import ClientEntry, Description
 from fedsgt.runs.folder import RunFolder
 from fedsgt.runs.records import Holdings
 from fedsgt.runs.state import Erased
+from fedsgt.words import LONGEST_MESSAGE, printable
 
 HASH = re.compile(r"[0-9a-f]{64}")
 MOST_RECORDS = 1_000_000_000
@@ -188,7 +189,7 @@ class RemoteClients:
                 raise ValueError
             said = text_of(reply.content)
             if said.get("problem"):
-                raise InputError(f"client {name}: {plain(str(said['problem']))}")
+                raise InputError(f"client {name}: {printable(said['problem'], LONGEST_MESSAGE)}")
             marks, sizes = _marks(said["fingerprints"], slices), _sizes(said["records"], slices)
             profile = {str(key): str(value) for key, value in dict(said["profile"]).items()}
             return Registered(name, marks, sizes, self.keys[name], str(said["backbone"]), profile)

@@ -1,0 +1,24 @@
+from fedsgt.words import counted, one_line, printable
+
+
+def test_numbers_go_with_their_word() -> None:
+    assert [counted(number, "record") for number in (0, 1, 80)] == ["0 records", "1 record", "80 records"]
+
+
+def test_an_error_is_one_line() -> None:
+    assert one_line(ValueError("a\n  b\tc")) == "a b c"
+    assert one_line(KeyError()) == "KeyError"
+
+
+def test_no_text_steers_the_terminal() -> None:
+    assert printable("Zoë 1\n\x1b[2J\u202e") == r"Zoë 1\n\x1b[2J\u202e"
+
+
+def test_what_is_shown_is_shown_once_more_unchanged() -> None:
+    once = printable("a\x1b[2J\n", 5)
+    assert printable(once, 5) == once
+
+
+def test_a_long_text_is_cut() -> None:
+    assert printable("\n" * 10**6, 7) == r"\n\n\n" + "\\"
+    assert printable(123456, 3) == "123"
