@@ -125,13 +125,11 @@ def test_tls_refuses_another_authority(federation: Path, tmp_path: Path) -> None
 
 
 def test_flower_takes_the_nodes_keys(federation: Path) -> None:
-    from flwr.cli.supernode.register import try_load_public_key
-    from flwr.supercore.primitives.asymmetric import public_key_to_bytes
-    from flwr.supernode.cli.flower_supernode import _try_setup_client_authentication
+    from flower_internals import node_authentication, public_key_to_bytes, try_load_public_key
 
     path = str(federation / "a/node.key")
     given = argparse.Namespace(auth_supernode_private_key=path, auth_supernode_public_key=None)
-    pair = _try_setup_client_authentication(given)
+    pair = node_authentication(given)
     assert pair is not None
     assert public_key_to_bytes(pair[1]) == try_load_public_key(federation / "server/clients/a.pub")
 

@@ -15,15 +15,17 @@ from pathlib import Path
 
 import httpx
 import pytest
-from flwr.cli.config_utils import load_and_validate
-from flwr.proto.control_pb2 import ListNodesRequest
-from flwr.proto.fleet_pb2 import RegisterNodeFleetRequest
-from flwr.supercore.interceptors import RuntimeVersionHttpInterceptor
-from flwr.supercore.primitives.asymmetric import generate_key_pairs, public_key_to_bytes
-from flwr.supernode.fleet_http_client import FleetHttpClient
-from flwr.supernode.node_auth_http_interceptor import NodeAuthHttpInterceptor
+from flower_internals import (
+    FleetHttpClient,
+    NodeAuthHttpInterceptor,
+    RegisterNodeFleetRequest,
+    generate_key_pairs,
+    load_and_validate,
+    public_key_to_bytes,
+)
 from starlette.responses import PlainTextResponse
 
+from fedsgt.engine.flower.internals import ListNodesRequest, RuntimeVersionHttpInterceptor
 from fedsgt.errors import InputError
 from fedsgt.federation.client.supernode import SuperNode
 from fedsgt.federation.keys import make_authority, make_client

@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from flwr.proto.control_pb2 import ListNodesRequest
 from remote_world import free_ports
 from tiny_world import Made, build
 
@@ -22,6 +21,7 @@ from fedsgt.build.prepare import describe, prepare_held
 from fedsgt.config import Config, load, to_toml
 from fedsgt.config.model import Engine
 from fedsgt.data import Columns, load_table
+from fedsgt.engine.flower.internals import ListNodesRequest
 from fedsgt.federation.client.records import OwnData
 from fedsgt.federation.keys import make_authority, make_client
 from fedsgt.federation.processes import QUIET, Child

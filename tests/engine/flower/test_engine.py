@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -43,9 +44,15 @@ def test_also_in_flowers_simulation(image: World, tmp_path: Path) -> None:
     """As a person starts it, in a process of its own."""
     (tmp_path / "run.toml").write_text(to_toml(image.config("engine.workers=2")), encoding="utf-8")
     command = (sys.executable, "-m", "fedsgt", "train", "run.toml", "--engine", "flower-sim", "-o", "there")
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    home = tmp_path / "home"
+    environment = {**os.environ, "HOME": str(home)}
+    environment.pop("FLWR_HOME", None)
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=500
+    )
     assert done.returncode == 0, done.stderr
     assert "Traceback" not in done.stderr
+    assert not (home / ".flwr").exists(), "Flower writes an id there for its reports to its makers"
     assert made(open_run(tmp_path / "there")) == trained(tmp_path / "here", image.config())
 
 

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from cryptography.hazmat.primitives import serialization
+from flower_internals import NodeInfo
 from flwr.app import Context, Message, RecordDict
-from flwr.proto.node_pb2 import NodeInfo
 from tiny_world import LABELS, Quiet, World, build, made
 
 from fedsgt.build.prepare import Prepared, describe, prepare_held

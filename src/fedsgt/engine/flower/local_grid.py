@@ -9,8 +9,8 @@ from typing import cast
 
 from flwr.app import Context, Error, Message, RecordDict
 from flwr.serverapp import Grid
-from flwr.supercore.run import Run
-from flwr.supercore.task_identity import TaskIdentity
+
+from fedsgt.engine.flower.internals import Run, TaskIdentity, set_message_id
 
 RUN = 1  # there is no other
 
@@ -54,7 +54,7 @@ class LocalGrid(Grid):
         names = []
         for message in messages:
             name = secrets.token_hex(16)
-            message.metadata.__dict__["_message_id"] = name
+            set_message_id(message, name)
             self.queue.append((name, message))
             names.append(name)
         return names

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
 from flwr.app import ArrayRecord, Message, RecordDict
-from flwr.common.constant import ErrorCode
 from flwr.serverapp import Grid
 
 from fedsgt.config.model import Engine as Settings
 from fedsgt.engine.aggregate import turns
+from fedsgt.engine.flower.internals import ErrorCode
 from fedsgt.engine.flower.messages import Job, Order, as_record, encode_order, say, size_of
 from fedsgt.engine.rounds import Round, Server, client_seed
 from fedsgt.engine.task import Task, Tensors

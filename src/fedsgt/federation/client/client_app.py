@@ -1,4 +1,4 @@
-"""The Flower app of a client: at home on its own machine, or one of many in a simulation."""
+"""The Flower app of a client on its own machine."""
 
 from __future__ import annotations
 
@@ -73,11 +73,7 @@ def discreet() -> Iterator[None]:
 
 
 def find(context: Context) -> AnyTrainer:
-    if CLIENT in context.node_config:
-        return Resident(trainer_of(str(context.node_config[CLIENT])))
-    from fedsgt.engine.flower.simulation import node_of_simulation
-
-    return node_of_simulation()
+    return Resident(trainer_of(str(context.node_config[CLIENT])))
 
 
 app = make_client_app(find)

@@ -15,19 +15,24 @@ from contextlib import closing
 from pathlib import Path
 
 from flwr.app import Context, Error, Message
-from flwr.common.constant import ErrorCode, SubStatus
-from flwr.proto.runtime_pb2 import AcquireTaskRequest
-from flwr.supercore.constant import TaskType
-from flwr.supercore.heartbeat import HeartbeatSender, make_task_heartbeat_fn_http
-from flwr.supercore.interceptors import (
+
+from fedsgt.engine.flower.internals import (
+    AcquireTaskRequest,
+    ErrorCode,
+    HeartbeatSender,
+    ProtobufClientInterceptor,
+    RuntimeHttpClient,
     RuntimeTokenHttpInterceptor,
     RuntimeVersionHttpInterceptor,
+    SubStatus,
     SuperExecAuthHttpInterceptor,
+    TaskType,
+    make_simple_http_retry_invoker,
+    make_task_heartbeat_fn_http,
+    pull_task_input,
+    push_message,
+    push_task_output,
 )
-from flwr.supercore.protobuf.client import ProtobufClientInterceptor
-from flwr.supercore.retry import make_simple_http_retry_invoker
-from flwr.supercore.runtime import RuntimeHttpClient
-from flwr.supernode.runtime.run_clientapp import pull_task_input, push_message, push_task_output
 
 POLL_SECONDS = 0.5  # a quicker look costs an idle machine more than it saves
 App = Callable[[Message, Context], Message]

@@ -7,13 +7,11 @@ whoever reached it could register a key of his own, or run code on the server. T
 from __future__ import annotations
 
 import ipaddress
-from typing import Any
 
-from fastapi import FastAPI
-from flwr.superlink import main as service
-from flwr.superlink.cli.flower_superlink import flower_superlink
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
+
+from fedsgt.engine.flower.internals import run_superlink
 
 FOR_ALL = ("/v1/fleet/", "/health")
 
@@ -43,18 +41,5 @@ def _from_here(scope: Scope) -> bool:
         return False
 
 
-def run() -> None:
-    """What the command flower-superlink does, behind the guard."""
-    make = service.create_app
-
-    def make_guarded(*arguments: Any, **named: Any) -> FastAPI:
-        app = make(*arguments, **named)
-        app.add_middleware(Guard)
-        return app
-
-    service.create_app = make_guarded
-    flower_superlink()
-
-
 if __name__ == "__main__":
-    run()
+    run_superlink(Guard)

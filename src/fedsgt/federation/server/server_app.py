@@ -77,9 +77,10 @@ def _rebuild(grid: Grid, given: dict[str, str], display: Relay | Lines) -> None:
 
 def _site(grid: Grid, partition: str, given: dict[str, str], display: Relay | Lines) -> Site:
     if partition != "remote":
-        from fedsgt.federation.simulated import SimulatedClients
-
-        return SimulatedClients(grid)
+        raise InputError(
+            f"data.partition is {partition}, but the Flower app trains runs of remote clients only; "
+            "train this run with fedsgt train"
+        )
     from fedsgt.federation.keys import known_keys
     from fedsgt.federation.server.remote import RemoteClients
     from fedsgt.federation.settings import load_server

@@ -8,13 +8,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from flwr.app.user_config import UserConfigValue
-from flwr.cli.build import build_fab_from_disk
-from flwr.common.serde import fab_to_proto, user_config_to_proto
-from flwr.proto.control_pb2 import ListRunsRequest, StartRunRequest, StopRunRequest, StreamLogsRequest
-from flwr.proto.run_pb2 import RunStatus
-from flwr.supercore.fab import Fab
+from flwr.app import UserConfigValue
 
+from fedsgt.engine.flower.internals import (
+    Fab,
+    ListRunsRequest,
+    RunStatus,
+    StartRunRequest,
+    StopRunRequest,
+    StreamLogsRequest,
+    build_fab_from_disk,
+    fab_to_proto,
+    user_config_to_proto,
+)
 from fedsgt.errors import InputError
 from fedsgt.federation.server.superlink import Unreachable, control
 from fedsgt.federation.settings import ServerSettings

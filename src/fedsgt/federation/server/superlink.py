@@ -14,11 +14,14 @@ from typing import Self
 import httpx
 import tomli_w
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_ssh_public_key
-from flwr.proto.control_pb2 import ListNodesRequest, RegisterNodeRequest
-from flwr.supercore.address import resolve_bind_address
-from flwr.supercore.control import ControlHttpClient
-from flwr.supercore.interceptors import RuntimeVersionHttpInterceptor
 
+from fedsgt.engine.flower.internals import (
+    ControlHttpClient,
+    ListNodesRequest,
+    RegisterNodeRequest,
+    RuntimeVersionHttpInterceptor,
+    resolve_bind_address,
+)
 from fedsgt.errors import InputError
 from fedsgt.federation.keys import public_text
 from fedsgt.federation.processes import Child, flower_command, flower_environment
