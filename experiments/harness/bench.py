@@ -25,7 +25,7 @@ from fedsgt.plans import Plan
 from fedsgt.plans.selection import live_prefix
 from fedsgt.runs.folder import RunFolder
 from fedsgt.runs.records import load_test
-from fedsgt.serving.evaluation import score, test_probabilities
+from fedsgt.serving.evaluation import probabilities_of_test_records, score
 
 Prefix = tuple[int, ...]
 Floats = NDArray[np.float32]
@@ -121,7 +121,8 @@ class Trained:
         missing = {prefix for prefix in prefixes if prefix and prefix not in self.predicted}
         if missing:
             live = self.folder.live()
-            self.predicted.update(test_probabilities(self.folder, live, sorted(missing), _untold))
+            found = probabilities_of_test_records(self.folder, live, sorted(missing), _untold)
+            self.predicted.update(found)
         return self.predicted
 
     def predict_all(self) -> Trained:

@@ -28,7 +28,8 @@ from experiments.selection.shown import (
 )
 from fedsgt.plans.selection import choose, live_prefix, select
 from fedsgt.runs.records import load_test
-from fedsgt.serving.evaluation import Accuracy, Examiner, agreement_of, mixed
+from fedsgt.serving.answer import agreement, mix_known
+from fedsgt.serving.evaluation import Accuracy, Evaluator
 from fedsgt.serving.predictor import Predictor
 
 Dead = frozenset[int]
@@ -109,36 +110,38 @@ def _merged(settings: Settings, run: Trained, asked: Sequence[Stream]) -> dict[s
     count = min(settings["merged_records"], len(test))
     known: dict[Dead, tuple[float, float, float]] = {}
     found: dict[str, dict[str, Any]] = {}
-    with Examiner(run.folder, test.take(range(count))) as examiner:
+    with Evaluator(run.folder, test.take(range(count))) as evaluator:
         for number, column in wanted.items():
             for dead in set(column) - known.keys():
-                compared = _compared(examiner, run, dead, count)
+                compared = _compared(evaluator, run, dead, count)
                 if compared is not None:
                     known[dead] = compared
             numbers = [known[dead] for dead in column if dead in known]
             if numbers:
-                merged, other, agreement = zip(*numbers, strict=True)
+                merged, other, agreed = zip(*numbers, strict=True)
                 found[str(number)] = {
                     "accuracy": float(np.mean(merged)),
                     "all": float(np.mean(other)),
-                    "agreement": float(np.mean(agreement)),
+                    "agreement": float(np.mean(agreed)),
                     "spread": float(np.std(merged)),
                     "all_spread": float(np.std(other)),
                 }
     return found
 
 
-def _compared(examiner: Examiner, run: Trained, dead: Dead, count: int) -> tuple[float, float, float] | None:
+def _compared(
+    evaluator: Evaluator, run: Trained, dead: Dead, count: int
+) -> tuple[float, float, float] | None:
     """Accuracies of the merged model and of AllSeq on the same records, and their agreement."""
     prefixes: list[Prefix] = [live_prefix(order, dead) for order in run.plan.sequences]
-    merged = examiner.merged(run.folder.live(), prefixes)
+    merged = evaluator.merged(run.folder.live(), prefixes)
     if merged is None:
         return None
     chosen = choose("all", prefixes)
-    whole = mixed((weight, run.predicted[prefix][:count]) for _, prefix, weight in chosen)
+    whole = mix_known({prefix: run.predicted[prefix][:count] for _, prefix, _ in chosen}, chosen)
     labels = run.labels[:count]
     accuracies = [Accuracy.of(said, labels).accuracy for said in (merged, whole)]
-    return accuracies[0], accuracies[1], agreement_of(merged, whole)
+    return accuracies[0], accuracies[1], agreement(merged, whole)
 
 
 def _milliseconds(run: Trained, count: int) -> dict[str, float]:

@@ -87,7 +87,12 @@ def test_nothing_serves_when_exhausted(strategy: str) -> None:
 def test_an_unknown_strategy_is_refused() -> None:
     with pytest.raises(InputError) as caught:
         select("best", [(0,)], [])
-    assert str(caught.value) == "strategy: 'best' is unknown; one of all, min, long"
+    assert str(caught.value) == "strategy: 'best' is unknown; one of all, min, long, merged"
+
+
+def test_merged_averages_what_all_takes() -> None:
+    paths = [(3, 2), (0, 1, 2), (0, 1, 3)]
+    assert select("merged", paths, [2]) == select("all", paths, [2])
 
 
 @given(paths=PATHS, deleted=DELETED, strategy=st.sampled_from(sorted(STRATEGIES)))

@@ -13,12 +13,18 @@ from tiny_world import Quiet, World
 
 from fedsgt.build.train import train
 from fedsgt.engine.inprocess import InProcess
-from fedsgt.engine.worker import SliceData, Worker
 from fedsgt.ledger.kinds import Kind
 from fedsgt.runs.folder import RunFolder, open_run
 from fedsgt.runs.records import load_test
-from fedsgt.serving import evaluation as module
-from fedsgt.serving.evaluation import Accuracy, Evaluation, Examiner, evaluate, score
+from fedsgt.serving.evaluation import (
+    Accuracy,
+    Evaluation,
+    Evaluator,
+    evaluate,
+    probabilities_of_test_records,
+    score,
+)
+from fedsgt.stack.inputs import Content, ImageInputs
 from fedsgt.store import CorruptModule
 
 SEQUENCES = [[0, 1, 2], [2, 0, 1], [1, 2, 0]]
@@ -160,17 +166,20 @@ def test_a_deletion_meanwhile_begins_it_anew_and_leaves_nothing_of_the_dead(
 def test_a_deletion_while_it_is_written_is_not_written_over(
     folder: RunFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    elsewhere, inner = open_run(folder.path), module._evaluated
+    """The merged model is computed last, when all else that is going to be written is there."""
+    elsewhere, inner = open_run(folder.path), InProcess.predict_merged
     moved: list[int] = []
 
-    def evaluated(*arguments: Any) -> Any:
+    def predict_merged(*arguments: Any) -> Any:
         found = inner(*arguments)
         if not moved:
             moved.append(request(elsewhere, 1))
         return found
 
-    monkeypatch.setattr(module, "_evaluated", evaluated)
-    assert evaluate(folder).position == moved[0]
+    monkeypatch.setattr(InProcess, "predict_merged", predict_merged)
+    found = evaluate(folder)
+    assert (found.position, shapes(found)) == (moved[0], [1, 2, 0])
+    assert json.loads((folder.path / "evaluation.json").read_text()) == json.loads(found.to_text())
 
 
 def test_a_module_destroyed_meanwhile_begins_it_anew_and_a_lost_one_is_an_error(
@@ -205,7 +214,7 @@ def test_what_a_deletion_would_leave_is_scored_from_what_is_kept(
 ) -> None:
     live = folder.live()
     every = [tuple(entry.groups) for entry in live.modules()]
-    found = module.test_probabilities(folder, live, every, lambda share: None)
+    found = probabilities_of_test_records(folder, live, every, lambda share: None)
     labels = load_test(folder.config, folder.description.labels).labels
     expected = score("all", found, [(0,), (2, 0), ()], labels)
     mean = found[0,].astype("f8") / 3 + found[2, 0].astype("f8") * 2 / 3
@@ -227,39 +236,39 @@ def test_prefix_tuning_has_no_merged(images: World, tmp_path: Path) -> None:
 def test_test_records_are_prepared_once_for_all_models(
     folder: RunFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    inner, prepared = Worker._compute, list[tuple[str, ...]]()
+    inner, prepared = ImageInputs.item, list[str]()
 
-    def compute(self: Worker, part: SliceData) -> Any:
-        prepared.append(part.ids)
-        return inner(self, part)
+    def item(self: ImageInputs, record: str, content: Content) -> Any:
+        prepared.append(record)
+        return inner(self, record, content)
 
-    monkeypatch.setattr(Worker, "_compute", compute)
+    monkeypatch.setattr(ImageInputs, "item", item)
     test = load_test(folder.config, folder.description.labels)
     for file in kept(folder):
         file.unlink()
-    with Examiner(folder, test) as examiner:
-        examiner.probabilities(folder.live(), [(0,), (2, 0)], lambda share: None)
-        examiner.merged(folder.live(), [(0,), (2, 0), ()])
-    assert sorted(name for part in prepared for name in part) == sorted(test.ids)
+    with Evaluator(folder, test) as evaluator:
+        evaluator.probabilities(folder.live(), [(0,), (2, 0)], lambda share: None)
+        evaluator.merged(folder.live(), [(0,), (2, 0), ()])
+    assert sorted(prepared) == sorted(test.ids)
 
 
 def test_workers_give_the_same_numbers(folder: RunFolder) -> None:
     """In processes of their own, which start once and only if there is something to compute."""
     test = load_test(folder.config, folder.description.labels)
     every = [tuple(entry.groups) for entry in folder.live().modules()]
-    with Examiner(folder, test) as examiner:
-        inline = examiner.probabilities(folder.live(), every, lambda share: None)
-        merged = examiner.merged(folder.live(), [tuple(order) for order in SEQUENCES])
-    with Examiner(folder, test) as examiner:
-        examiner.probabilities(folder.live(), every, lambda share: None)
-        assert "engine" not in vars(examiner)
+    with Evaluator(folder, test) as evaluator:
+        inline = evaluator.probabilities(folder.live(), every, lambda share: None)
+        merged = evaluator.merged(folder.live(), [tuple(order) for order in SEQUENCES])
+    with Evaluator(folder, test) as evaluator:
+        evaluator.probabilities(folder.live(), every, lambda share: None)
+        assert "engine" not in vars(evaluator)
     for file in kept(folder):
         file.unlink()
     engine = folder.config.engine.model_copy(update={"workers": 1})
     apart = RunFolder(folder.path, folder.config.model_copy(update={"engine": engine}), folder.description)
-    with Examiner(apart, test) as examiner:
-        found = examiner.probabilities(apart.live(), every, lambda share: None)
-        again = examiner.merged(apart.live(), [tuple(order) for order in SEQUENCES])
+    with Evaluator(apart, test) as evaluator:
+        found = evaluator.probabilities(apart.live(), every, lambda share: None)
+        again = evaluator.merged(apart.live(), [tuple(order) for order in SEQUENCES])
     assert merged is not None
     assert again is not None
     assert np.array_equal(merged, again)

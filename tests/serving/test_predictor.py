@@ -186,8 +186,8 @@ def test_what_dies_while_it_predicts_is_predicted_again(
     inner = getattr(predictor.worker, method)
     positions: list[int] = []
 
-    def predict(*arguments: Any) -> Any:
-        found = inner(*arguments)
+    def predict(*arguments: Any, **named: Any) -> Any:
+        found = inner(*arguments, **named)
         if len(positions) < 2:  # a different group each time
             positions.append(request(elsewhere, len(positions)))
         return found
@@ -208,9 +208,9 @@ def test_a_deletion_that_hits_nothing_in_use_costs_nothing(
     predictor, elsewhere = Predictor(folder), open_run(folder.path)
     inner, positions = predictor.worker.predict, []
 
-    def predict(*arguments: Any) -> Any:
+    def predict(*arguments: Any, **named: Any) -> Any:
         positions.append(request(elsewhere, 1))
-        return inner(*arguments)
+        return inner(*arguments, **named)
 
     monkeypatch.setattr(predictor.worker, "predict", predict)
     assert predictor.predict(contents).position == positions[0]
@@ -218,22 +218,26 @@ def test_a_deletion_that_hits_nothing_in_use_costs_nothing(
 
 
 @pytest.mark.parametrize("strategy", ["all", "merged"])
-def test_dead_modules_leave_the_memory(folder: RunFolder, contents: list[bytes], strategy: str) -> None:
+def test_dead_modules_leave_the_memory(
+    folder: RunFolder, contents: list[bytes], strategy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are gone before anything is computed for the next prediction."""
     predictor = Predictor(folder, strategy)
     predictor.predict(contents)
     assert len(predictor.worker.modules) == 9
     request(folder, 0, 1)
     kept: list[set[str]] = []
-    inner = predictor._prefixes
+    method = "predict_merged" if strategy == "merged" else "predict"
+    inner = getattr(predictor.worker, method)
 
-    def before_choosing(unreadable: Any) -> Any:
+    def predict(*arguments: Any, **named: Any) -> Any:
         kept.append(set(predictor.worker.modules))
         assert predictor.worker.loaded == ()
         assert predictor.worker.stack.last is None
         assert all(site.folded is None for site in predictor.worker.stack.kind.sites.values())  # type: ignore[attr-defined]
-        return inner(unreadable)
+        return inner(*arguments, **named)
 
-    predictor._prefixes = before_choosing  # type: ignore[method-assign]
+    monkeypatch.setattr(predictor.worker, method, predict)
     predictor.predict(contents)
     assert kept == [{key(folder, 2)}]
 

@@ -32,7 +32,7 @@ from fedsgt.plans import Choice, Plan, choose
 from fedsgt.runs.description import Description
 from fedsgt.runs.folder import RunFolder
 from fedsgt.runs.state import Live
-from fedsgt.serving.evaluation import MERGED, mixed
+from fedsgt.serving.answer import answer
 from fedsgt.store import Folder, Manifest, Modules, StoreError
 
 Progress: TypeAlias = Callable[[float], None]
@@ -53,7 +53,7 @@ class Before:
         whole = attacked.whole
         plan = _plan(known, whole.clients)
         prepared = prepare_again(folder.config, whole, known, plan, attacked.table)
-        chosen = choose("all" if strategy == MERGED else strategy, prepared.plan.sequences)
+        chosen = choose(strategy, prepared.plan.sequences)
         needed = {prefix[:depth] for _, prefix, _ in chosen for depth in range(1, len(prefix) + 1)}
         wanted = [target for target in prepared.targets if target.groups in needed]
         return cls(prepared, strategy, chosen, wanted)
@@ -62,10 +62,7 @@ class Before:
         """The attacked records' class probabilities."""
         keys = {target.groups: (*target.parents, target.key) for target in self.targets}
         weighted = [(weight, keys[prefix]) for _, prefix, weight in self.chosen]
-        if self.strategy == MERGED:
-            return engine.predict_merged(tuple(weighted))
-        found = engine.predict([chain for _, chain in weighted])
-        return mixed(zip((weight for weight, _ in weighted), found, strict=True))
+        return answer(self.strategy, weighted, engine.predict, engine.predict_merged)
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,8 @@ from fedsgt.errors import InputError
 from fedsgt.plans.plan import Prefix
 
 Choice = tuple[int, Prefix, float]
+MERGED = "merged"
+"""The strategy that averages the modules of the sequences that AllSeq takes into one model."""
 
 
 def select(strategy: str, sequences: Iterable[Sequence[int]], deleted: Collection[int]) -> list[Choice]:
@@ -20,11 +22,12 @@ def choose(strategy: str, prefixes: Iterable[Prefix]) -> list[Choice]:
 
     `prefixes` has the live part of each sequence, which may be empty. `all` (AllSeq) takes every sequence
     with a live module, `min` (MinSeq) those whose live groups are not contained in another's, both weighted
-    by the number of live modules; `long` (LongSeq) takes the longest.
+    by the number of live modules; `long` (LongSeq) takes the longest. `merged` takes what AllSeq takes.
     """
-    if strategy not in STRATEGIES:
-        raise InputError(f"strategy: {strategy!r} is unknown; one of {', '.join(STRATEGIES)}")
-    chosen = STRATEGIES[strategy](_distinct(enumerate(prefixes)))
+    choosing = STRATEGIES.get("all" if strategy == MERGED else strategy)
+    if choosing is None:
+        raise InputError(f"strategy: {strategy!r} is unknown; one of {', '.join((*STRATEGIES, MERGED))}")
+    chosen = choosing(_distinct(enumerate(prefixes)))
     total = sum(len(prefix) for _, prefix in chosen)
     return [(index, prefix, len(prefix) / total) for index, prefix in chosen]
 

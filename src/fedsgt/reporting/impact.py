@@ -96,11 +96,11 @@ def _accuracies(
 ) -> list[float | None]:
     """Of the run's strategy; AllSeq stands in for merged, which is an average of the same modules."""
     from fedsgt.runs.records import load_test
-    from fedsgt.serving.evaluation import score, test_probabilities
+    from fedsgt.serving.evaluation import probabilities_of_test_records, score
 
     strategy = folder.config.serving.strategy
     wanted = sorted({prefix for side in sides for prefix in side if prefix})
-    predicted = test_probabilities(folder, live, wanted, progress)
+    predicted = probabilities_of_test_records(folder, live, wanted, progress)
     labels = load_test(folder.config, folder.description.labels).labels
-    found = [score("all" if strategy == "merged" else strategy, predicted, side, labels) for side in sides]
+    found = [score(strategy, predicted, side, labels) for side in sides]
     return [None if one is None else one.accuracy for one in found]

@@ -17,7 +17,7 @@ from fedsgt.certificates.certify import PUBLIC_KEY, certificate_path
 from fedsgt.certificates.signing import PublicKey
 from fedsgt.errors import InputError
 from fedsgt.ledger.ledger import Entry
-from fedsgt.plans import Estimate
+from fedsgt.plans import MERGED, Estimate
 from fedsgt.reporting.comparison import (
     Comparison,
     OtherRuns,
@@ -141,7 +141,7 @@ def gather(folder: RunFolder, scored: bool, others: OtherRuns) -> Report:
     found = run_status(folder, REQUESTS)
     live = folder.live()
     strategy = folder.config.serving.strategy
-    strategy = "all" if strategy == "merged" else strategy
+    strategy = "all" if strategy == MERGED else strategy
     spent = run_costs(folder, live, folder.present())
     return Report(
         folder=folder,
@@ -181,13 +181,13 @@ def _write(folder: RunFolder, place: Path, data: bytes) -> None:
 def _ahead(folder: RunFolder, live: Live, found: RunStatus, strategy: str) -> list[Estimate | None]:
     """From the probabilities of test records that the evaluation has kept beside the live modules."""
     from fedsgt.runs.records import load_test
-    from fedsgt.serving.evaluation import Examiner, score
+    from fedsgt.serving.evaluation import Evaluator, score
 
     test = load_test(folder.config, live.description.labels)
     if found.exhausted or len(found.live_nodes) * len(test) * live.description.labels > MOST_NUMBERS:
         return []
-    with Examiner(folder, test) as examiner:
-        predicted = examiner.probabilities(live, found.live_nodes, lambda share: None)
+    with Evaluator(folder, test) as evaluator:
+        predicted = evaluator.probabilities(live, found.live_nodes, lambda share: None)
 
     def accuracy(left: Sequence[tuple[int, ...]]) -> float | None:
         measured = score(strategy, predicted, left, test.labels)

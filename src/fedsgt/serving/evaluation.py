@@ -1,6 +1,7 @@
-"""How good a run's live modules are on its test records: each prefix of each sequence, each way of selecting.
+"""Accuracy of a run's live modules on its test records: of every live prefix, and of every strategy.
 
-Probabilities of test records depend on data as modules do, so they lie beside their module and go with it.
+Probabilities of test records depend on training data as modules do, so they are kept in the module's folder
+and destroyed with it.
 """
 
 from __future__ import annotations
@@ -15,15 +16,15 @@ from math import sqrt
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fedsgt.data import Table
 from fedsgt.errors import InputError
 from fedsgt.files.encoding import frames
-from fedsgt.plans import STRATEGIES, Choice, choose
+from fedsgt.plans import MERGED, STRATEGIES, choose
 from fedsgt.runs.folder import RunFolder
 from fedsgt.runs.records import load_test
 from fedsgt.runs.state import Live
+from fedsgt.serving.answer import Floats, agreement, answer, mix_known
 from fedsgt.serving.model import open_model_of
 from fedsgt.store import CorruptModule, Folder, MissingModule, tensor_hash
 from fedsgt.store.codec import pack, read_note, unpack
@@ -32,15 +33,13 @@ if TYPE_CHECKING:  # what is kept can be scored without torch
     from fedsgt.engine.inprocess import InProcess
 
 FILE = "evaluation.json"
-MERGED = "merged"
 Prefix: TypeAlias = tuple[int, ...]
-Floats: TypeAlias = NDArray[np.floating[Any]]
 Share: TypeAlias = Callable[[float], None]
 
 
 @dataclass(frozen=True)
 class Accuracy:
-    """Share of test records that are right, with a 95 % interval (Wilson)."""
+    """Share of correctly predicted test records, with its 95 % interval (Wilson)."""
 
     accuracy: float
     low: float
@@ -50,7 +49,7 @@ class Accuracy:
     def of(cls, probabilities: Floats, labels: Sequence[int]) -> Accuracy:
         total = len(labels)
         share = int((probabilities.argmax(axis=-1) == np.array(labels)).sum()) / total
-        z = 1.959964
+        z = 1.959964  # quantile of the normal distribution for 95 %
         middle = (share + z * z / (2 * total)) / (1 + z * z / total)
         half = z * sqrt(share * (1 - share) / total + z * z / (4 * total * total)) / (1 + z * z / total)
         return cls(share, middle - half, middle + half)
@@ -58,15 +57,16 @@ class Accuracy:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Accuracy of each sequence cut after each of its live modules, and of each strategy."""
+    """Accuracy of every live prefix and of every strategy."""
 
     position: int
-    """The ledger's version that it is of."""
+    """Ledger position at which it was measured."""
     records: int
+    """Number of test records."""
     sequences: list[list[Accuracy]]
-    """By sequence, then by number of modules; none for a sequence without a live module."""
+    """By sequence, then by number of modules; empty for a sequence without a live module."""
     strategies: dict[str, Accuracy]
-    """None at all if no module is live."""
+    """By name of the strategy; empty if no module is live."""
     agreement: float | None
     """Share of test records to which `merged` gives the label that AllSeq gives."""
 
@@ -75,13 +75,14 @@ class Evaluation:
 
 
 def evaluate(folder: RunFolder, progress: Share = lambda share: None) -> Evaluation:
-    """Of what is live now; kept in `evaluation.json`. A request that comes meanwhile begins it anew."""
+    """Evaluate all live modules and write `evaluation.json`; restart if a request arrives."""
     test = load_test(folder.config, folder.description.labels)
     while True:
         live = folder.live()
         try:
-            evaluation = _evaluated(folder, live, test, progress)
+            evaluation = _evaluate_live(folder, live, test, progress)
         except (MissingModule, CorruptModule):
+            # A request that arrived since may have destroyed the module: that is no error, but a new start.
             if folder.live().position == live.position:
                 raise
             continue
@@ -91,63 +92,54 @@ def evaluate(folder: RunFolder, progress: Share = lambda share: None) -> Evaluat
                 return evaluation
 
 
-def _evaluated(folder: RunFolder, live: Live, test: Table, progress: Share) -> Evaluation:
+def _evaluate_live(folder: RunFolder, live: Live, test: Table, progress: Share) -> Evaluation:
     whole = {entry.key for entry in live.modules() if folder.modules.state(entry.key) == "present"}
     prefixes = live.prefixes(whole)
     every = [prefix[:depth] for prefix in prefixes for depth in range(1, len(prefix) + 1)]
-    with Examiner(folder, test) as examiner:
-        found = examiner.probabilities(live, every, progress)
+    with Evaluator(folder, test) as evaluator:
+        found = evaluator.probabilities(live, every, progress)
         strategies = {name: score(name, found, prefixes, test.labels) for name in STRATEGIES}
-        merged = examiner.merged(live, prefixes)
-    agreement = None
+        merged = evaluator.merged(live, prefixes)
+    agreed = None
     if merged is not None:
         strategies[MERGED] = Accuracy.of(merged, test.labels)
-        agreement = agreement_of(merged, _mean(found, choose("all", prefixes)))
+        agreed = agreement(merged, mix_known(found, choose("all", prefixes)))
     curves = [
         [Accuracy.of(found[prefix[:depth]], test.labels) for depth in range(1, len(prefix) + 1)]
         for prefix in prefixes
     ]
     known = {name: accuracy for name, accuracy in strategies.items() if accuracy is not None}
-    return Evaluation(live.position, len(test), curves, known, agreement)
+    return Evaluation(live.position, len(test), curves, known, agreed)
 
 
-def test_probabilities(
+def probabilities_of_test_records(
     folder: RunFolder, live: Live, prefixes: Iterable[Prefix], progress: Share
 ) -> dict[Prefix, Floats]:
-    """Class probabilities of the test records (all labels a record) under each of these live prefixes.
+    """Return class probabilities of the test records under each of these live prefixes.
 
-    Only what no evaluation has kept is computed. What a deletion would leave is scored by `score` with the
-    prefixes that it leaves, if those are among these.
+    Only what no evaluation has kept is computed. `score` then tells what a deletion would leave: pass it the
+    prefixes that remain, which must be among these.
     """
-    with Examiner(folder, load_test(folder.config, folder.description.labels)) as examiner:
-        return examiner.probabilities(live, prefixes, progress)
+    with Evaluator(folder, load_test(folder.config, folder.description.labels)) as evaluator:
+        return evaluator.probabilities(live, prefixes, progress)
 
 
 def score(
     strategy: str, predicted: Mapping[Prefix, Floats], prefixes: Iterable[Prefix], labels: Sequence[int]
 ) -> Accuracy | None:
-    """A strategy's accuracy when these are the live parts of the sequences; none when exhausted."""
+    """Return a strategy's accuracy if these are the sequences' live prefixes; None if all are empty.
+
+    `merged` is scored as AllSeq, which it approximates: its own answer needs the modules themselves.
+    """
     chosen = choose(strategy, prefixes)
-    return Accuracy.of(_mean(predicted, chosen), labels) if chosen else None
+    return Accuracy.of(mix_known(predicted, chosen), labels) if chosen else None
 
 
-def mixed(weighted: Iterable[tuple[float, Floats]]) -> NDArray[np.float64]:
-    """The weighted mean of class probabilities, summed in the order given."""
-    first, *rest = (weight * probabilities.astype(np.float64) for weight, probabilities in weighted)
-    return sum(rest, first)
+class Evaluator:
+    """Computes class probabilities of the test records and keeps them beside their modules.
 
-
-def _mean(predicted: Mapping[Prefix, Floats], chosen: Iterable[Choice]) -> NDArray[np.float64]:
-    return mixed((weight, predicted[prefix]) for _, prefix, weight in chosen)
-
-
-def agreement_of(one: Floats, other: Floats) -> float:
-    """Share of records to which both give the same label."""
-    return float((one.argmax(axis=-1) == other.argmax(axis=-1)).mean())
-
-
-class Examiner:
-    """The test records under modules; workers start when there is something to compute, and end with it."""
+    Worker processes start at the first computation, and end with this context.
+    """
 
     def __init__(self, folder: RunFolder, test: Table) -> None:
         self.folder, self.test = folder, test
@@ -160,6 +152,7 @@ class Examiner:
         self.opened.__exit__(*error)
 
     def probabilities(self, live: Live, prefixes: Iterable[Prefix], progress: Share) -> dict[Prefix, Floats]:
+        """Return the probabilities under each of these live prefixes, computing what is not kept."""
         description = live.description
         found = {prefix: self._kept(description.keys[prefix]) for prefix in prefixes}
         missing = [prefix for prefix, kept in found.items() if kept is None]
@@ -171,12 +164,13 @@ class Examiner:
         return {prefix: array for prefix, array in found.items() if array is not None}
 
     def merged(self, live: Live, prefixes: Iterable[Prefix]) -> Floats | None:
-        """Of the live sequences' average; not kept, as it depends on them all."""
-        chosen = choose("all", prefixes)
+        """Return the probabilities under the average of the live sequences; None if there is none."""
+        chosen = choose(MERGED, prefixes)
         if not chosen or self.folder.config.peft.kind == "prefix":
             return None
-        mixture = tuple((weight, live.description.chain(prefix)) for _, prefix, weight in chosen)
-        return self.engine.predict_merged(mixture)
+        # Not kept: they depend on every live module, so no single module's folder is their place.
+        weighted = [(weight, live.description.chain(prefix)) for _, prefix, weight in chosen]
+        return answer(MERGED, weighted, self.engine.predict, self.engine.predict_merged)
 
     @cached_property
     def engine(self) -> InProcess:
@@ -191,7 +185,7 @@ class Examiner:
 
     @cached_property
     def _file(self) -> str:
-        """Told apart by the records, so that other test records are other files."""
+        """Name of the kept files: a hash of the test records, so that other test records are other files."""
         parts = [
             part for record in self.test.records() for part in (record.id, record.digest, record.label or 0)
         ]
@@ -199,7 +193,7 @@ class Examiner:
         return f"test-{code.hexdigest()[:16]}.safetensors"
 
     def _kept(self, key: str) -> Floats | None:
-        """What is not whole counts as none."""
+        """Return the kept probabilities; None if there are none, or if the file is damaged."""
         try:
             data = self.folder.modules.objects.read(f"modules/{key}/{self._file}")
             tensors = unpack(data)
@@ -210,6 +204,7 @@ class Examiner:
     def _keep(self, key: str, probabilities: Floats) -> None:
         tensors = {"probabilities": probabilities}
         data = pack(tensors, tensor_hash(tensors))
+        # Checked under the lock: a module that a request has condemned must not get a new file.
         with self.folder.publishing() as now:
             if any(entry.key == key for entry in now.modules()):
                 self.folder.modules.objects.write(f"modules/{key}/{self._file}", data)

@@ -1,9 +1,10 @@
-"""Prediction with live modules only: every answer is checked against the ledger before it is given."""
+"""Prediction with live modules only: every answer is checked against the ledger before it is returned."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, TypeAlias
@@ -13,10 +14,10 @@ from numpy.typing import NDArray
 
 from fedsgt.data import Content
 from fedsgt.errors import InputError
-from fedsgt.plans import STRATEGIES, Choice, choose
+from fedsgt.plans import MERGED, STRATEGIES, choose
 from fedsgt.runs.folder import RunFolder, open_run
 from fedsgt.runs.state import Live
-from fedsgt.serving.evaluation import MERGED, agreement_of, mixed
+from fedsgt.serving.answer import agreement, answer
 from fedsgt.serving.model import check_model
 from fedsgt.store import StoreError, Tensors
 
@@ -27,38 +28,46 @@ Floats: TypeAlias = NDArray[np.float64]
 
 
 class Exhausted(InputError):
-    """No module is live, and the bare backbone may not answer (SPEC, definition 7)."""
+    """No module is live, and the bare backbone may not answer (definition 7)."""
+
+
+class UnreadableModule(Exception):
+    """A live module could not be read: it is damaged, or a deletion has just destroyed it."""
+
+    def __init__(self, key: str, cause: StoreError) -> None:
+        super().__init__(str(cause))
+        self.key = key
 
 
 @dataclass(frozen=True)
-class Served:
-    """A sequence that took part in an answer."""
+class ServingSequence:
+    """A sequence that took part in a prediction."""
 
     index: int
     groups: tuple[int, ...]
-    """Its live part."""
+    """Its live prefix."""
     weight: float
     keys: tuple[str, ...]
-    """Of its modules, root first."""
+    """Keys of the modules along the prefix, root first."""
 
 
 @dataclass(frozen=True)
-class Answer:
-    """Predictions, and what they were made with."""
+class Predictions:
+    """Class probabilities of some records, and the modules they were computed with."""
 
     ids: tuple[str, ...] = field(repr=False)
     probabilities: Floats = field(repr=False)
     """A row for each record, a column for each label."""
     position: int
-    """The ledger's version at which every module that was used was live."""
+    """Ledger position at which every module that was used was live."""
     strategy: str
-    sequences: tuple[Served, ...]
+    sequences: tuple[ServingSequence, ...]
     damaged: tuple[str, ...]
-    """Keys of modules that should be live and cannot be read: the answer was made without them."""
+    """Keys of modules that should be live but cannot be read, and so were left out."""
     bare_backbone: bool
-    """Whether no module was live; every label is then as likely as any other."""
+    """Whether no module was live; every label is then equally likely."""
     agreement: float | None = None
-    """Share of these records to which AllSeq gives the same label, if that was asked for."""
+    """Share of records to which AllSeq gives the same label, if that was asked for."""
 
     @property
     def labels(self) -> list[int]:
@@ -66,10 +75,10 @@ class Answer:
 
 
 class Predictor:
-    """Answers for a run; threads may share it. Other processes' deletions hold for it as its own would."""
+    """Predicts with a run's live modules; threads may share it, and deletions by other processes count."""
 
     def __init__(self, run: Path | RunFolder, strategy: str | None = None) -> None:
-        """The strategy is `all`, `min`, `long` or `merged`; without it, what the run's settings say."""
+        """Open the run's model; `strategy` is all, min, long or merged, by default what the run is set to."""
         self.folder = run if isinstance(run, RunFolder) else open_run(run)
         self.strategy = self.folder.config.serving.strategy if strategy is None else strategy
         if self.strategy not in (*STRATEGIES, MERGED):
@@ -77,51 +86,54 @@ class Predictor:
         self.live: Live | None = None
         self.keys: frozenset[str] = frozenset()
         self.present: frozenset[str] = frozenset()
+        # The worker holds one stack, and what is loaded in it must not change during a forward pass.
         self.lock = Lock()
-        self.worker = self._worker()
+        self.worker = self._open_worker()
 
     def predict(
         self,
         contents: Sequence[Content | str | bytes],
         ids: Sequence[str] | None = None,
         agreement: bool = False,
-    ) -> Answer:
-        """Class probabilities of these records: one entry an input column, or the one input itself.
+    ) -> Predictions:
+        """Predict these records: each is its input columns, or the input itself if there is only one.
 
-        With `agreement`, `merged` is compared with AllSeq, which costs what AllSeq costs.
+        With `agreement`, `merged` is compared with AllSeq, which costs as much as AllSeq.
         """
         records = _records(contents, ids)
         with self.lock:
-            return self._fenced(records, agreement and self.strategy == MERGED)
+            return self._predict_live(records, agreement and self.strategy == MERGED)
 
     def check(self) -> None:
-        """The backbone's bytes are what they were."""
+        """Check that the backbone's bytes have not changed since it was loaded."""
         with self.lock:
             self.worker.check()
 
-    def _fenced(self, records: SliceData, agreement: bool) -> Answer:
-        """What was computed counts only if everything it was made of is live once it is there."""
+    def _predict_live(self, records: SliceData, compare: bool) -> Predictions:
+        """Predict again until every module that was used is still live after the computation."""
         unreadable: dict[str, str] = {}
         while True:
-            live = self._refreshed()
-            chosen = choose("all" if self.strategy == MERGED else self.strategy, self._prefixes(unreadable))
-            if not chosen and not self.folder.config.serving.bare_backbone:
+            live = self._refresh()
+            serving = self._serving(live, unreadable)
+            if not serving and not self.folder.config.serving.bare_backbone:
                 raise self._exhausted(live, unreadable)
-            served = tuple(_served(live, choice) for choice in chosen)
             try:
-                found, agreed = self._probabilities(served, records, agreement)
-            except Unreadable as error:
+                found = self._probabilities(self.strategy, serving, records)
+                agreed = self._agreement(found, serving, records) if compare and serving else None
+            except UnreadableModule as error:
                 unreadable[error.key] = str(error)
                 continue
-            position = self._refreshed().position
-            if self.keys.issuperset(key for sequence in served for key in sequence.keys):
+            # A request may have come in during the computation. What it hit must not leave this process, so
+            # the ledger is read once more, and everything is computed again if a module has died.
+            position = self._refresh().position
+            if self.keys.issuperset(key for sequence in serving for key in sequence.keys):
                 damaged = tuple(sorted(self.keys & unreadable.keys()))
-                return Answer(
-                    records.ids, found, position, self.strategy, served, damaged, not served, agreed
+                return Predictions(
+                    records.ids, found, position, self.strategy, serving, damaged, not serving, agreed
                 )
 
-    def _refreshed(self) -> Live:
-        """The run at the ledger's present version; what is no longer live leaves the memory at once."""
+    def _refresh(self) -> Live:
+        """Read the ledger; drop modules that are no longer live from memory at once."""
         live = self.folder.live()
         if live is not self.live:
             self.live = live
@@ -129,43 +141,41 @@ class Predictor:
             self.worker.keep(self.keys)
         return live
 
-    def _prefixes(self, unreadable: Iterable[str]) -> list[tuple[int, ...]]:
-        assert self.live is not None
-        # Once all that is wanted was there, nothing is looked for; what goes missing is met in reading.
+    def _serving(self, live: Live, unreadable: Iterable[str]) -> tuple[ServingSequence, ...]:
+        # Listing the store costs a request for each look at a remote one. Once all live modules were there,
+        # none is looked for again; one that goes missing later shows when it is read.
         if not self.keys <= self.present:
             self.present = self.folder.present()
-        return self.live.prefixes(self.present.difference(unreadable))
-
-    def _probabilities(
-        self, served: Sequence[Served], records: SliceData, agreement: bool
-    ) -> tuple[Floats, float | None]:
-        if self.strategy != MERGED or not served:
-            return self._mean(served, records), None
-        merged = self._merged(served, records)
-        return merged, agreement_of(merged, self._mean(served, records)) if agreement else None
-
-    def _mean(self, served: Sequence[Served], records: SliceData) -> Floats:
-        """The weighted mean of the sequences' probabilities; a bare backbone is a sequence of no module."""
-        from fedsgt.engine.inprocess import TEST_PART
-
-        weights = [sequence.weight for sequence in served] or [1.0]
-        chains = [sequence.keys for sequence in served] or [()]
-        parts = records.parts(TEST_PART)
-        return np.concatenate(
-            [mixed(zip(weights, self.worker.predict(chains, part), strict=True)) for part in parts]
+        prefixes = live.prefixes(self.present.difference(unreadable))
+        return tuple(
+            ServingSequence(index, prefix, weight, live.description.chain(prefix))
+            for index, prefix, weight in choose(self.strategy, prefixes)
         )
 
-    def _merged(self, served: Sequence[Served], records: SliceData) -> Floats:
+    def _probabilities(self, strategy: str, serving: Sequence[ServingSequence], records: SliceData) -> Floats:
         from fedsgt.engine.inprocess import TEST_PART
 
-        mixture = tuple((sequence.weight, sequence.keys) for sequence in served)
-        parts = [self.worker.predict_merged(mixture, part) for part in records.parts(TEST_PART)]
-        return np.concatenate(parts).astype(np.float64)
+        weighted = [(sequence.weight, sequence.keys) for sequence in serving]
+        # In parts of the same size as in an evaluation, so that both compute the same batches.
+        return np.concatenate(
+            [
+                answer(
+                    strategy,
+                    weighted,
+                    partial(self.worker.predict, part=part),
+                    partial(self.worker.predict_merged, part=part),
+                )
+                for part in records.parts(TEST_PART)
+            ]
+        )
 
-    def _worker(self) -> Worker:
+    def _agreement(self, found: Floats, serving: Sequence[ServingSequence], records: SliceData) -> float:
+        return agreement(found, self._probabilities("all", serving, records))
+
+    def _open_worker(self) -> Worker:
         from fedsgt.stack import profile
 
-        profile.apply()
+        profile.apply()  # before torch is imported: threads and kernels are fixed at its import
         from fedsgt.engine.worker import Setup, Worker
         from fedsgt.stack.merge import check_mergeable
 
@@ -180,7 +190,7 @@ class Predictor:
         try:
             return self.folder.modules.get(key)
         except StoreError as error:
-            raise Unreadable(key, error) from error
+            raise UnreadableModule(key, error) from error
 
     def _exhausted(self, live: Live, unreadable: dict[str, str]) -> Exhausted:
         damaged = [unreadable[key] for key in sorted(self.keys & unreadable.keys())]
@@ -189,19 +199,6 @@ class Predictor:
             f"{self.folder.path}: exhausted: no module is live at ledger position {live.position}{reason}; "
             "fedsgt retrain brings modules back, or set serving.bare_backbone"
         )
-
-
-class Unreadable(Exception):
-    """A module that cannot be read: destroyed by now, or damaged."""
-
-    def __init__(self, key: str, cause: StoreError) -> None:
-        super().__init__(str(cause))
-        self.key = key
-
-
-def _served(live: Live, choice: Choice) -> Served:
-    index, prefix, weight = choice
-    return Served(index, prefix, weight, live.description.chain(prefix))
 
 
 def _records(contents: Sequence[Content | str | bytes], ids: Sequence[str] | None) -> SliceData:

@@ -18,7 +18,7 @@ from fedsgt.words import counted
 if TYPE_CHECKING:
     from fedsgt.data import Content
     from fedsgt.runs.folder import RunFolder
-    from fedsgt.serving.predictor import Answer
+    from fedsgt.serving.predictor import Predictions
 
 
 def predict(
@@ -76,7 +76,7 @@ def _records(
     return table.ids[:limit], table.contents[:limit], table.labels[:limit]
 
 
-def _about(answer: Answer, labels: Sequence[int] | None) -> dict[str, Any]:
+def _about(answer: Predictions, labels: Sequence[int] | None) -> dict[str, Any]:
     """All but the records."""
     from fedsgt.serving.evaluation import Accuracy
 
@@ -97,7 +97,7 @@ def _about(answer: Answer, labels: Sequence[int] | None) -> dict[str, Any]:
     return about
 
 
-def _lines(answer: Answer, names: Sequence[str] | None) -> list[dict[str, Any]]:
+def _lines(answer: Predictions, names: Sequence[str] | None) -> list[dict[str, Any]]:
     return [
         {
             "id": name,
@@ -109,7 +109,7 @@ def _lines(answer: Answer, names: Sequence[str] | None) -> list[dict[str, Any]]:
     ]
 
 
-def _print_lines(answer: Answer, about: dict[str, Any], names: Sequence[str] | None) -> None:
+def _print_lines(answer: Predictions, about: dict[str, Any], names: Sequence[str] | None) -> None:
     """What is not about one record goes to standard error, so that the output is records alone."""
     typer.echo(json.dumps(about), err=True)
     for line in _lines(answer, names):
