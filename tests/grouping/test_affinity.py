@@ -85,12 +85,16 @@ def test_rates_count_per_slice() -> None:
     assert grouping.groups_of(1).tolist() == [0]
 
 
-def test_limits_come_before_clusters() -> None:
+@pytest.mark.parametrize("most_numbers", [affinity.MOST_NUMBERS, 0])
+def test_limits_come_before_clusters(monkeypatch: pytest.MonkeyPatch, most_numbers: int) -> None:
+    """By exchanges, and with more slices than exchanges can bear, which the bound stands for, by packing."""
+    monkeypatch.setattr(affinity, "MOST_NUMBERS", most_numbers)
     # Whole clients of 2 and 3 fill groups of 5 only across the two clusters.
     slices, clusters = [2, 2, 2, 3, 3, 3], [0, 0, 0, 1, 1, 1]
     for seed in range(10):
         grouping = make("affinity", slices, 3, limits=1, clusters=clusters, seed=seed)
         assert (grouping.counts() > 0).sum(axis=1).tolist() == [1] * 6
+        assert grouping.group_sizes().tolist() == [5, 5, 5]
 
 
 def test_where_limits_break_clusters_they_stay_together_as_far_as_they_can() -> None:
@@ -107,15 +111,10 @@ def test_where_limits_break_clusters_they_stay_together_as_far_as_they_can() -> 
     assert np.mean(near) < 0.7 * np.mean(far)
 
 
-def test_with_many_slices_limits_are_kept_without_exchanges(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(affinity, "MOST_NUMBERS", 0)
-    test_limits_come_before_clusters()
-
-
 @pytest.mark.parametrize(
     ("hints", "message"),
     [
-        ({}, "affinity: neither given of clusters and rates, exactly one is needed"),
+        ({}, "affinity: neither given of clusters and rates; exactly one is needed"),
         ({"clusters": [0, 1], "rates": [1.0, 2.0]}, "affinity: both given of clusters and rates"),
         ({"clusters": [0]}, "clusters: 1 labels for 2 clients"),
         ({"rates": [1.0]}, r"rates: shape \(1,\)"),

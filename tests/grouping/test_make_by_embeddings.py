@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from fedsgt.errors import InputError
 from fedsgt.grouping import Grouping, bac, make, objective
 from fedsgt.grouping.descent import swaps
-from fedsgt.grouping.descent.repair import settle
+from fedsgt.grouping.descent.descend import bring_within_limits
 from fedsgt.grouping.descent.swaps import ALL, Swaps
 from fedsgt.grouping.problem import read_problem
 from fedsgt.grouping.result import deviation
@@ -129,10 +129,11 @@ def test_a_short_stage_helps_the_group_that_gains_most() -> None:
     assert as_sets(grouping) == {frozenset({0}), frozenset({1, 3}), frozenset({2})}
 
 
-def test_bac_forbids_what_limits_forbid(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bac, "settle", lambda problem, vectors, group_of, rng: group_of)
-    grouping = make("bac", [2, 2], 2, limits=1, embeddings=[[0.0], [10.0], [1.0], [13.0]])
-    assert as_sets(grouping) == {frozenset({0, 1}), frozenset({2, 3})}
+def test_bac_forbids_what_limits_forbid() -> None:
+    """The matching itself does, before any exchange: without limits it would join 0 with 13 and 1 with 10."""
+    vectors = np.array([[-6.0], [4.0], [-5.0], [7.0]])
+    assert bac.match_clusters(read_problem([2, 2], 2, 1), vectors).tolist() in ([0, 0, 1, 1], [1, 1, 0, 0])
+    assert bac.match_clusters(read_problem([2, 2], 2, None), vectors).tolist() in ([0, 1, 1, 0], [1, 0, 0, 1])
 
 
 def test_refining_makes_base_clusters_tighter(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -206,7 +207,7 @@ def test_repair_keeps_sizes_and_most_of_the_grouping() -> None:
     free = make("centered", [5] * 10, 10, embeddings=vectors).group_of
     start = free if problem.spread(free)[0] > 4 else make("bac", [5] * 10, 10, embeddings=vectors).group_of
     assert not problem.within_limits(start)
-    settled = settle(problem, vectors, start, np.random.default_rng(0))
+    settled = bring_within_limits(problem, vectors, start, np.random.default_rng(0))
     assert problem.within_limits(settled)
     assert (np.bincount(settled) == 5).all()
     assert (settled != start).sum() == 2

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from fedsgt.errors import InputError
 from fedsgt.grouping import METHODS, Grouping, make
 from fedsgt.grouping.make import WHOLE_CLIENTS
-from fedsgt.grouping.problem import Problem, read_problem
-from fedsgt.grouping.within_limits import exact, packing, randomized
+from fedsgt.grouping.problem import read_problem
+from fedsgt.grouping.within_limits import integer_program, packing
 
 Case = tuple[list[int], int, list[int | None]]
 
@@ -56,9 +56,9 @@ def spreads(rooms: tuple[int, ...], left: int, limit: int) -> Iterator[tuple[int
 def grouped(method: str, case: Case, seed: int = 0) -> Grouping:
     slices, groups, limits = case
     rng = np.random.default_rng(seed)
-    hints = {"clusters": rng.integers(2, size=len(slices))} if method == "affinity" else {}
+    clusters = rng.integers(2, size=len(slices)) if method == "affinity" else None
     embeddings = rng.random((sum(slices), 3))
-    return make(method, slices, groups, limits=limits, seed=seed, embeddings=embeddings, **hints)
+    return make(method, slices, groups, limits=limits, seed=seed, embeddings=embeddings, clusters=clusters)
 
 
 def check(grouping: Grouping, case: Case) -> None:
@@ -106,10 +106,10 @@ def test_both_programmes_agree_with_trying_everything(case: Case) -> None:
         return
     if not problem.binding:
         return
-    patterns = exact.patterns_of(exact.kinds_of(problem), problem, 10**6)
+    patterns = integer_program.patterns_of(integer_program.kinds_of(problem), problem, 10**6)
     assert patterns is not None
-    by_pattern = exact.solve_by_pattern(problem, exact.kinds_of(problem), patterns)
-    for pieces in (by_pattern, exact.solve_by_client(problem)):
+    by_pattern = integer_program.solve_by_pattern(problem, integer_program.kinds_of(problem), patterns)
+    for pieces in (by_pattern, integer_program.solve_by_client(problem)):
         assert (pieces is not None) == possible(*case)
         if pieces is not None:
             group_of = packing.fill(problem, pieces, np.random.default_rng(0))
@@ -122,7 +122,7 @@ def test_both_programmes_agree_with_trying_everything(case: Case) -> None:
     parts=st.integers(1, 4),
 )
 def test_a_client_is_placed_exactly_when_there_is_room(rooms: list[int], size: int, parts: int) -> None:
-    places = packing.Holes(enumerate(rooms)).place(size, parts)
+    places = packing.FreeRoom(enumerate(rooms)).place(size, parts)
     if size > sum(sorted(rooms)[-parts:]):
         assert places == []
         return
@@ -132,13 +132,13 @@ def test_a_client_is_placed_exactly_when_there_is_room(rooms: list[int], size: i
     assert all(0 < count <= rooms[group] for group, count in places)
 
 
-def test_small_holes_are_closed_first() -> None:
-    holes = packing.Holes([(0, 4), (1, 1), (2, 2)])
-    assert holes.place(2, 2) == [(2, 2)]
-    assert holes.place(4, 2) == [(0, 4)]
-    holes = packing.Holes([(0, 4), (1, 1), (2, 2)])
-    assert holes.place(3, 2) == [(1, 1), (2, 2)]
-    assert holes.place(3, 2) == [(0, 3)]
+def test_small_rooms_are_used_up_first() -> None:
+    free = packing.FreeRoom([(0, 4), (1, 1), (2, 2)])
+    assert free.place(2, 2) == [(2, 2)]
+    assert free.place(4, 2) == [(0, 4)]
+    free = packing.FreeRoom([(0, 4), (1, 1), (2, 2)])
+    assert free.place(3, 2) == [(1, 1), (2, 2)]
+    assert free.place(3, 2) == [(0, 3)]
 
 
 def three_partition(groups: int, size: int, rng: np.random.Generator) -> list[int]:
@@ -152,42 +152,36 @@ def three_partition(groups: int, size: int, rng: np.random.Generator) -> list[in
     return slices
 
 
-def test_the_exact_search_finds_what_packing_misses(monkeypatch: pytest.MonkeyPatch) -> None:
-    calls: list[Problem] = []
-    real = exact.solve
-
-    def counted(problem: Problem) -> packing.Pieces | None:
-        calls.append(problem)
-        return real(problem)
-
-    monkeypatch.setattr(exact, "solve", counted)
+def test_the_integer_programme_finds_what_packing_misses() -> None:
+    missed = 0
     for seed in range(4):
         slices = three_partition(5, 100, np.random.default_rng(seed))
+        problem, rng = read_problem(slices, 5, 1), np.random.default_rng(seed)
+        orders = [packing.hardest_first(problem, np.arange(15), rng, jitter / 20) for jitter in range(20)]
+        missed += all(packing.pack(problem, order)[1] is not None for order in orders)
         check(make("random", slices, 5, limits=1, seed=seed), (slices, 5, [1] * len(slices)))
-    assert calls
+    assert missed
 
 
-@pytest.mark.parametrize("client_programme", [False, True])
-def test_the_exact_search_alone_is_enough(monkeypatch: pytest.MonkeyPatch, client_programme: bool) -> None:
-    monkeypatch.setattr(randomized, "LINES", 0)
-    monkeypatch.setattr(randomized, "pack", lambda problem, clients: (None, int(clients[0])))
-    if client_programme:
-        monkeypatch.setattr(exact, "patterns_of", lambda *_: None)
+def test_the_integer_programme_alone_is_enough() -> None:
     case: Case = ([4, 4, 3, 3, 2, 1, 1], 3, [2, 1, 1, 2, 1, None, None])
-    check(grouped("random", case), case)
+    problem = read_problem(*case)
+    for solve in (integer_program.solve, integer_program.solve_by_client):
+        pieces = solve(problem)
+        assert pieces is not None
+        group_of = packing.fill(problem, pieces, np.random.default_rng(0))
+        check(Grouping(problem.client_of, group_of, problem.groups, "random", False), case)
 
 
 def test_undecided_is_not_called_impossible(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exact, "MOST_VARIABLES", 0)
+    monkeypatch.setattr(integer_program, "MOST_VARIABLES", 0)
     with pytest.raises(InputError, match=r"client \d+: .* nor ruled out"):
         make("random", [5] * 40, 16, limits=1)
 
 
-def test_a_client_in_very_many_groups_is_no_trouble(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(randomized, "LINES", 0)
-    monkeypatch.setattr(randomized, "pack", lambda problem, clients: (None, int(clients[0])))
-    with pytest.raises(InputError, match="nor ruled out"):
-        make("random", [3000] * 40, 2500, limits=2000)
+def test_a_client_in_very_many_groups_is_undecided_at_once() -> None:
+    with pytest.raises(integer_program.Undecided):
+        integer_program.solve(read_problem([3000] * 40, 2500, 2000))
 
 
 def test_many_alike_clients_are_refused_at_once() -> None:
@@ -197,9 +191,9 @@ def test_many_alike_clients_are_refused_at_once() -> None:
 
 
 def test_all_ways_to_cut() -> None:
-    assert list(exact.cuts(6, 3, 6)) == [(4, 1, 1), (3, 2, 1), (2, 2, 2)]
-    assert list(exact.cuts(6, 2, 3)) == [(3, 3)]
-    assert list(exact.cuts(6, 1, 5)) == []
+    assert list(integer_program.cuts(6, 3, 6)) == [(4, 1, 1), (3, 2, 1), (2, 2, 2)]
+    assert list(integer_program.cuts(6, 2, 3)) == [(3, 3)]
+    assert list(integer_program.cuts(6, 1, 5)) == []
 
 
 def one_line(error: pytest.ExceptionInfo[InputError]) -> str:
@@ -224,15 +218,29 @@ def one_line(error: pytest.ExceptionInfo[InputError]) -> str:
             [5, 5, 5, 12, 23],
             10,
             [None, None, None, 2, None],
-            "client 3: 12 slices do not fit into 2 groups of at most 5",
+            "client 3: 12 slices do not fit into 2 groups of at most 5; raise its limit",
         ),
-        ([3, 1], 2, 1, "client 0: 3 slices do not fit into 1 group of at most 2"),
+        ([3, 1], 2, 1, "client 0: 3 slices do not fit into 1 group of at most 2; raise its limit"),
     ],
 )
 def test_bad_input_is_named_in_one_line(slices: list[int], groups: int, limits: int, message: str) -> None:
     with pytest.raises(InputError) as error:
         make("random", slices, groups, limits=limits)
     assert one_line(error) == message
+
+
+@pytest.mark.parametrize(
+    ("slices", "groups", "limits", "message"),
+    [
+        ([2, 0], 1, None, "client south: 0 slices"),
+        ([2, 2], 2, [None, -1], "client south: limit -1"),
+        ([1, 3], 2, 1, "client south: 3 slices do not fit"),
+        ([2, 2, 2], 2, 1, "client (north|south|east): 2 slices in at most 1 of 2 groups: there is no way"),
+    ],
+)
+def test_errors_name_the_client(slices: list[int], groups: int, limits: int, message: str) -> None:
+    with pytest.raises(InputError, match=f"^{message}"):
+        make("random", slices, groups, limits=limits, names=["north", "south", "east"][: len(slices)])
 
 
 def test_a_client_that_just_fits_is_accepted() -> None:

@@ -20,7 +20,6 @@ def test_members_answer_for_a_grouping_written_by_hand(small: Grouping) -> None:
     assert small.slice_ids(1) == [(0, 1), (1, 0), (2, 2)]
     assert small.counts().tolist() == [[1, 1], [0, 1], [2, 1]]
     assert small.group_sizes().tolist() == [3, 3]
-    assert small.clients_in(0).tolist() == [0, 2]
     assert small.groups_of(1).tolist() == [1]
     assert small.groups_of(2).tolist() == [0, 1]
 

@@ -1,4 +1,4 @@
-"""Slices to groups: balanced and within per-client limits, or whole clients by their updates."""
+"""Slices to groups: balanced and within the clients' limits, or whole clients by their updates."""
 
 from fedsgt.grouping.make import METHODS, make
 from fedsgt.grouping.result import Grouping, objective

@@ -1,44 +1,51 @@
-"""Barycenter-Aware Centering, the appendix's grouping."""
+"""Barycenter-Aware Centering (BAC), the grouping of the paper's appendix."""
 
 from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsgt.grouping.descent.repair import settle
+from fedsgt.grouping.descent.descend import bring_within_limits
 from fedsgt.grouping.problem import Floats, Hints, Ints, Problem, read_embeddings
 
-# Clusters are refined by exact assignment up to this many slices; above, bisection alone has to do.
+# Clusters are refined by exact assignment, which takes cubic time, up to this many slices.
 MOST_REFINED = 1500
 REFINEMENTS = 10
 AXIS_STEPS = 20
 
 
 def bac_groups(problem: Problem, hints: Hints, rng: np.random.Generator) -> Ints:
-    """Algorithm 3 (BAC): one slice of every base cluster for every group, matched so that sums stay central.
-
-    When L does not divide M the last base cluster is short, and the groups it leaves out stay one smaller.
-    """
+    """Algorithm 3 (BAC), then exchanges where the matching alone did not keep the limits."""
     vectors = read_embeddings(hints.embeddings, problem.total)
     vectors = vectors - vectors.mean(axis=0)
+    return bring_within_limits(problem, vectors, match_clusters(problem, vectors), rng)
+
+
+def match_clusters(problem: Problem, vectors: Floats) -> Ints:
+    """Give every group one slice of every base cluster, matched so that the sums of groups stay central.
+
+    `vectors` are centred. If L does not divide M the last base cluster is short, and the groups that get
+    none of it stay one slice smaller. Limits are kept as far as one stage after another can keep them.
+    """
     group_of = np.full(problem.total, -1)
     sums = np.zeros((problem.groups, vectors.shape[1]))
     joined = np.zeros((len(problem.slices), problem.groups), dtype=bool)
     for stage, members in enumerate(base_clusters(vectors, problem.groups), start=1):
         cost = _stage_cost(sums, vectors[members], stage)
         if problem.binding:
+            # A forbidden pair costs more than all allowed pairs together, so it is taken only if it must be.
             cost += _forbidden(problem, joined, members) * (1.0 + 4.0 * len(members) * np.abs(cost).max())
         groups, chosen = _assignment(cost)
         group_of[members[chosen]] = groups
         sums[groups] += vectors[members[chosen]]
         joined[problem.client_of[members[chosen]], groups] = True
-    return settle(problem, vectors, group_of, rng)
+    return group_of
 
 
 def _stage_cost(sums: Floats, vectors: Floats, stage: int) -> Floats:
-    """Groups x slices: |T_j + e(b) - l g|^2, with g = 0 since vectors are centred.
+    """Return groups x slices: |T_j + e(b) - l g|^2, with g = 0 because vectors are centred.
 
-    A short stage leaves groups out, so there what counts is the change in a group's own term of Eq. 1.
+    A short stage leaves groups out, so there the cost is the change in a group's own term of Eq. 1.
     """
     before: Floats = (sums**2).sum(axis=1)[:, None]
     after: Floats = before + (vectors**2).sum(axis=1) + 2.0 * sums @ vectors.T
@@ -48,7 +55,7 @@ def _stage_cost(sums: Floats, vectors: Floats, stage: int) -> Floats:
 
 
 def _forbidden(problem: Problem, joined: NDArray[np.bool_], members: Ints) -> NDArray[np.bool_]:
-    """Groups x slices: the slice's client has used up its limit, and the group is none of its own."""
+    """Return groups x slices: whether the client has used up its limit and is not in the group yet."""
     clients = problem.client_of[members]
     used_up = joined.sum(axis=1) >= problem.limits
     closed: NDArray[np.bool_] = used_up[clients][:, None] & ~joined[clients]
@@ -56,7 +63,7 @@ def _forbidden(problem: Problem, joined: NDArray[np.bool_], members: Ints) -> ND
 
 
 def base_clusters(vectors: Floats, size: int) -> Iterator[Ints]:
-    """Clusters of `size` similar slices each, and a shorter last one if they do not come out even."""
+    """Yield clusters of `size` similar slices each; the last one is shorter if they do not divide evenly."""
     slices = len(vectors)
     capacities = np.full(-(-slices // size), size)
     capacities[-1] = slices - size * (len(capacities) - 1)
@@ -68,7 +75,7 @@ def base_clusters(vectors: Floats, size: int) -> Iterator[Ints]:
 
 
 def _bisect(vectors: Floats, members: Ints, capacities: Ints, first: int, cluster_of: Ints) -> None:
-    """Cut across the longest axis, again and again, so that every part fills whole clusters."""
+    """Cut across the longest axis into two parts that fill whole clusters, and cut each part again."""
     if len(capacities) == 1:
         cluster_of[members] = first
         return
@@ -81,18 +88,18 @@ def _bisect(vectors: Floats, members: Ints, capacities: Ints, first: int, cluste
 
 
 def _longest_axis(vectors: Floats) -> Floats:
-    """The main principal axis by power iteration, from the farthest vector, so without a random start."""
+    """Return the first principal axis by power iteration from the farthest vector, without a random start."""
     centred = vectors - vectors.mean(axis=0)
     axis: Floats = centred[(centred**2).sum(axis=1).argmax()]
     for _ in range(AXIS_STEPS):
         axis = axis / max(float(np.linalg.norm(axis)), 1e-300)
         axis = centred.T @ (centred @ axis)
-    # An axis has two directions; take the one whose largest entry is positive.
+    # An axis has two directions; take the one whose largest entry is positive, so that the result is unique.
     return axis if axis[np.abs(axis).argmax()] >= 0 else -axis
 
 
 def _refine(vectors: Floats, cluster_of: Ints, capacities: Ints) -> Ints:
-    """k-means with fixed cluster sizes: every place of a cluster is one column of an assignment problem."""
+    """Run k-means with fixed cluster sizes: each place in a cluster is a column of an assignment problem."""
     place_of = np.repeat(np.arange(len(capacities)), capacities)
     for _ in range(REFINEMENTS):
         sums = np.zeros((len(capacities), vectors.shape[1]))
@@ -107,7 +114,7 @@ def _refine(vectors: Floats, cluster_of: Ints, capacities: Ints) -> Ints:
 
 
 def _assignment(cost: Floats) -> tuple[Ints, Ints]:
-    """The Hungarian method: rows and the columns given to them at the least total cost."""
+    """Return rows and the columns given to them at the least total cost (the Hungarian method)."""
     from scipy.optimize import linear_sum_assignment  # half a second to import, seldom needed
 
     return linear_sum_assignment(cost)

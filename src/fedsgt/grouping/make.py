@@ -1,6 +1,6 @@
-"""The one entry: a method's name and the constraints in, a grouping out."""
+"""Make a grouping by the name of a method; the room's one entry point."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,7 +12,7 @@ from fedsgt.grouping.centered import centered_groups
 from fedsgt.grouping.problem import Hints, Ints, Labels, Limits, Problem, read_problem
 from fedsgt.grouping.result import Grouping
 from fedsgt.grouping.updates import update_groups
-from fedsgt.grouping.within_limits.randomized import random_groups
+from fedsgt.grouping.within_limits.random_assignment import random_groups
 
 Method = Callable[[Problem, Hints, np.random.Generator], Ints]
 
@@ -23,9 +23,9 @@ METHODS: dict[str, Method] = {
     "affinity": affinity_groups,
     "updates": update_groups,
 }
-# Their choice depends on what the data are, which a manifest and a certificate must say.
+# The choice of these depends on data content, which weakens exactness: manifests and certificates say so.
 LOOK_AT_DATA = frozenset({"bac", "centered", "updates"})
-# Their groups are as large as they come out, and each client is in one: balance and limits do not bind them.
+# These put each client into one group, whatever the sizes: balance and limits do not apply.
 WHOLE_CLIENTS = frozenset({"updates"})
 
 
@@ -40,19 +40,21 @@ def make(
     clusters: Labels | None = None,
     rates: ArrayLike | None = None,
     updates: ArrayLike | None = None,
+    names: Sequence[str] | None = None,
 ) -> Grouping:
     """Put client i's `slices[i]` slices into `groups` groups whose sizes differ by at most one slice.
 
-    `limits` is the most groups a client may be in: one number, or one (or None) per client. `embeddings`
-    has a row per slice, for `bac` and `centered`; `affinity` needs `clusters` or `rates`, one per client.
-    `updates`, a row per client, is for the method of that name: it keeps clients whole, whatever size the
-    groups then have. A method looks at nothing but its own, and gives the same for the same seed.
+    `limits` is the most groups a client may be in: one number, or one (or None) for each client.
+    `embeddings` has a row for each slice, for `bac` and `centered`; `affinity` needs `clusters` or `rates`,
+    one for each client. `updates`, a row for each client, is for the method of that name: it keeps clients
+    whole, whatever size the groups then have. `names` are the clients' names, for error messages. A method
+    ignores the input of the others, and gives the same groups for the same seed.
     """
     if method not in METHODS:
         raise InputError(f"grouping method: {method!r} is not one of {', '.join(METHODS)}")
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
         raise InputError(f"seed: {seed!r} is not a whole number of at least 0")
-    problem = read_problem(slices, groups, None if method in WHOLE_CLIENTS else limits)
+    problem = read_problem(slices, groups, None if method in WHOLE_CLIENTS else limits, names)
     hints = Hints(embeddings, clusters, rates, updates)
     group_of = METHODS[method](problem, hints, np.random.default_rng(seed))
     return Grouping(problem.client_of, group_of, problem.groups, method, method in LOOK_AT_DATA)

@@ -1,4 +1,4 @@
-"""What a grouping method is given: slices per client, the number of groups, and per-client limits."""
+"""The input of a grouping method: slices of each client, number of groups and limits of the clients."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedsgt.errors import InputError
+from fedsgt.words import counted
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -18,52 +19,60 @@ Limits = int | Sequence[int | None] | NDArray[np.integer] | None
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """The constraints of the paper's Eq. 2-3. Slices are numbered flat, client by client.
-
-    `limits` is already cut to what can matter: client i is never in more than min(S_i, L) groups.
-    """
+    """The constraints of the paper's Eq. 2 and 3. Slices are numbered through, client by client."""
 
     slices: Ints
+    """Number of slices of each client (S_i)."""
     groups: int
+    """Number of groups (L)."""
     limits: Ints
+    """Most groups that each client may be in (B_i), and never more than min(S_i, L)."""
+    names: tuple[str, ...] | None = None
+    """Names of the clients, for messages; None if clients have numbers only."""
 
     @cached_property
     def total(self) -> int:
-        """M, the number of all slices."""
+        """Number of all slices (M)."""
         return int(self.slices.sum())
 
     @cached_property
     def client_of(self) -> Ints:
+        """Client of each slice."""
         return np.repeat(np.arange(len(self.slices)), self.slices)
 
     @cached_property
     def sizes(self) -> Ints:
-        """Eq. 2: floor(M/L) slices per group, and one more in each of the first M mod L groups."""
+        """Size of each group by Eq. 2: floor(M/L) slices, and one more in the first M mod L groups."""
         size, extra = divmod(self.total, self.groups)
         return np.where(np.arange(self.groups) < extra, size + 1, size)
 
     @cached_property
     def restricted(self) -> NDArray[np.bool_]:
-        """The clients whose limit can bind at all."""
+        """Whether the limit of each client can bind at all."""
         return self.limits < np.minimum(self.slices, self.groups)
 
     @property
     def binding(self) -> bool:
+        """Whether the limit of any client can bind."""
         return bool(self.restricted.any())
 
     def spread(self, group_of: Ints) -> Ints:
-        """In how many distinct groups each client is."""
+        """Return the number of distinct groups that each client is in."""
         pairs = np.unique(self.client_of * self.groups + group_of)
         return np.bincount(pairs // self.groups, minlength=len(self.slices))
 
     def within_limits(self, group_of: Ints) -> bool:
-        """Eq. 3."""
+        """Return whether the assignment satisfies Eq. 3."""
         return not self.binding or bool((self.spread(group_of) <= self.limits).all())
+
+    def name(self, client: int) -> str:
+        """Return the name of the client, or its number if it has none."""
+        return _name(client, self.names)
 
 
 @dataclass(frozen=True, eq=False)
 class Hints:
-    """What only some methods look at. Each method checks its own."""
+    """Input that only some methods look at; each method checks its own."""
 
     embeddings: ArrayLike | None = None
     clusters: Labels | None = None
@@ -71,20 +80,23 @@ class Hints:
     updates: ArrayLike | None = None
 
 
-def read_problem(slices: ArrayLike, groups: int, limits: Limits) -> Problem:
-    """Check the input, and that every client fits when it is alone."""
-    counts = read_slices(slices)
+def read_problem(
+    slices: ArrayLike, groups: int, limits: Limits, names: Sequence[str] | None = None
+) -> Problem:
+    """Check the input, and that each client would fit if it were alone."""
+    counts = read_slices(slices, names)
     if not isinstance(groups, Integral) or isinstance(groups, bool):
         raise InputError(f"groups: {groups!r} is not a whole number")
     if not 1 <= groups <= counts.sum():
         raise InputError(f"groups: {groups} is not between 1 and the number of slices, {counts.sum()}")
-    caps = np.minimum(np.minimum(counts, groups), read_limits(limits, len(counts), int(groups)))
-    problem = Problem(counts, int(groups), caps)
+    caps = np.minimum(np.minimum(counts, groups), read_limits(limits, len(counts), int(groups), names))
+    problem = Problem(counts, int(groups), caps, None if names is None else tuple(names))
     check_each_client_alone(problem)
     return problem
 
 
-def read_slices(slices: ArrayLike) -> Ints:
+def read_slices(slices: ArrayLike, names: Sequence[str] | None) -> Ints:
+    """Return the number of slices of each client, checked."""
     counts = np.asarray(slices)
     if counts.ndim != 1 or counts.size == 0:
         raise InputError(f"slices: shape {counts.shape} is not one number of slices per client")
@@ -92,19 +104,26 @@ def read_slices(slices: ArrayLike) -> Ints:
         raise InputError(f"slices: type {counts.dtype} is not whole numbers")
     if (counts < 1).any():
         client = int(np.argmax(counts < 1))
-        raise InputError(f"client {client}: {counts[client]} slices, but each client needs at least 1")
+        raise InputError(
+            f"client {_name(client, names)}: {counts[client]} slices, but each client needs at least 1"
+        )
     return counts.astype(np.int64)
 
 
-def read_limits(limits: Limits, clients: int, groups: int) -> Ints:
-    """One limit per client; no limit is the same as the limit L."""
+def read_limits(limits: Limits, clients: int, groups: int, names: Sequence[str] | None) -> Ints:
+    """Return the limit of each client; a client without a limit has the limit L."""
     each = limits if isinstance(limits, Sequence | np.ndarray) else [limits] * clients
     if len(each) != clients:
         raise InputError(f"limits: {len(each)} given for {clients} clients, one per client is needed")
-    return np.array([_one_limit(client, limit, groups) for client, limit in enumerate(each)], dtype=np.int64)
+    checked = [_one_limit(_name(client, names), limit, groups) for client, limit in enumerate(each)]
+    return np.array(checked, dtype=np.int64)
 
 
-def _one_limit(client: int, limit: int | None, groups: int) -> int:
+def _name(client: int, names: Sequence[str] | None) -> str:
+    return str(client) if names is None else names[client]
+
+
+def _one_limit(client: str, limit: int | None, groups: int) -> int:
     if limit is None:
         return groups
     if not isinstance(limit, Integral) or isinstance(limit, bool) or limit < 1:
@@ -113,7 +132,7 @@ def _one_limit(client: int, limit: int | None, groups: int) -> int:
 
 
 def check_each_client_alone(problem: Problem) -> None:
-    """The B_i largest groups together must have room for client i's slices."""
+    """Check that the B_i largest groups together have room for the slices of client i."""
     room = np.concatenate([[0], np.cumsum(problem.sizes)])
     too_small = room[problem.limits] < problem.slices
     if too_small.any():
@@ -121,22 +140,25 @@ def check_each_client_alone(problem: Problem) -> None:
 
 
 def _does_not_fit(problem: Problem, client: int) -> str:
+    """Say why the client cannot be grouped even alone."""
     limit, largest = int(problem.limits[client]), int(problem.sizes[0])
     full = int((problem.sizes == largest).sum())
     only = (
         f" (only {full} of the groups can hold {largest}, the others {largest - 1})" if full < limit else ""
     )
-    groups = "1 group" if limit == 1 else f"{limit} groups"
-    slices = problem.slices[client]
-    return f"client {client}: {slices} slices do not fit into {groups} of at most {largest}{only}"
+    return (
+        f"client {problem.name(client)}: {problem.slices[client]} slices do not fit into "
+        f"{counted(limit, 'group')} of at most {largest}{only}; raise its limit"
+    )
 
 
 def read_embeddings(embeddings: ArrayLike | None, slices: int) -> Floats:
+    """Return one vector for each slice, checked."""
     return read_vectors("embeddings", embeddings, "slice", slices)
 
 
 def read_vectors(name: str, given: ArrayLike | None, owner: str, count: int) -> Floats:
-    """One finite vector per owner: per slice or per client."""
+    """Return one finite vector for each owner, which is a slice or a client, checked."""
     if given is None:
         raise InputError(f"{name}: none given, but this method needs one vector per {owner}")
     try:

@@ -1,4 +1,4 @@
-"""A finished grouping, and the paper's measure of how good it is."""
+"""A finished grouping, and Eq. 1, the paper's measure of how good it is."""
 
 from dataclasses import dataclass
 
@@ -11,16 +11,21 @@ from fedsgt.grouping.problem import Floats, Ints, read_embeddings
 
 @dataclass(frozen=True, eq=False)
 class Grouping:
-    """Which group each slice is in. Slices are numbered flat: client 0's first, then client 1's, ..."""
+    """The group of each slice. Slices are numbered through: first those of client 0, then of client 1, ..."""
 
     client_of: Ints
+    """Client of each slice."""
     group_of: Ints
+    """Group of each slice."""
     groups: int
+    """Number of groups (L)."""
     method: str
-    # True when the choice looked at data content: manifests and certificates must then say so.
+    """Name of the method that made it."""
     looks_at_data: bool
+    """Whether the choice looked at data content, which manifests and certificates say (definition 8)."""
 
     def __post_init__(self) -> None:
+        # Own copies that cannot be written: module keys depend on these numbers.
         for name in ("client_of", "group_of"):
             numbers = np.array(getattr(self, name), dtype=np.int64)
             numbers.setflags(write=False)
@@ -41,39 +46,38 @@ class Grouping:
 
     @property
     def clients(self) -> int:
-        """N."""
+        """Number of clients (N)."""
         return int(self.client_of[-1]) + 1
 
     @property
     def slices(self) -> int:
-        """M."""
+        """Number of slices (M)."""
         return len(self.client_of)
 
     def members(self, group: int) -> Ints:
-        """The flat numbers of the group's slices, ascending."""
+        """Return the numbers of the group's slices, ascending."""
         return np.flatnonzero(self.group_of == self._known(group, self.groups, "group"))
 
     def slice_ids(self, group: int) -> list[tuple[int, int]]:
-        """The group's slices as (client, slice within the client)."""
+        """Return the group's slices as (client, slice within the client)."""
         flat = self.members(group)
         clients = self.client_of[flat]
         inside = flat - np.searchsorted(self.client_of, clients)
         return list(zip(clients.tolist(), inside.tolist(), strict=True))
 
     def counts(self) -> Ints:
-        """N x L: how many slices of client i are in group g."""
+        """Return how many slices each client (row) has in each group (column)."""
         cells = np.bincount(
             self.client_of * self.groups + self.group_of, minlength=self.clients * self.groups
         )
         return cells.reshape(self.clients, self.groups)
 
     def group_sizes(self) -> Ints:
+        """Return the number of slices in each group."""
         return np.bincount(self.group_of, minlength=self.groups)
 
-    def clients_in(self, group: int) -> Ints:
-        return np.unique(self.client_of[self.members(group)])
-
     def groups_of(self, client: int) -> Ints:
+        """Return the groups that the client has a slice in, ascending."""
         known = self._known(client, self.clients, "client")
         first, last = np.searchsorted(self.client_of, [known, known + 1])
         return np.unique(self.group_of[first:last])
@@ -85,7 +89,7 @@ class Grouping:
 
 
 def objective(grouping: Grouping, embeddings: ArrayLike) -> float:
-    """Eq. 1: the sum over groups of the squared distance between the group's mean and the global mean."""
+    """Return Eq. 1: the sum over groups of the squared distance of the group's mean from the global mean."""
     vectors = read_embeddings(embeddings, grouping.slices)
     if not grouping.group_sizes().all():
         raise InputError(f"objective: group {grouping.group_sizes().argmin()} has no slice, so no mean")
@@ -93,14 +97,14 @@ def objective(grouping: Grouping, embeddings: ArrayLike) -> float:
 
 
 def deviation(group_of: Ints, vectors: Floats, groups: int) -> float:
-    """Eq. 1 on bare arrays."""
+    """Return Eq. 1 for a group of each slice and a vector of each slice."""
     sums = group_sums(group_of, vectors - vectors.mean(axis=0), groups)
     sizes = np.bincount(group_of, minlength=groups)
     return float(((sums / sizes[:, None]) ** 2).sum())
 
 
 def group_sums(group_of: Ints, vectors: Floats, groups: int) -> Floats:
-    """One row per group: the sum of its slices' vectors."""
+    """Return the sum of the slices' vectors of each group, one row for each."""
     order = np.argsort(group_of, kind="stable")
     starts = np.searchsorted(group_of[order], np.arange(groups))
     return np.add.reduceat(vectors[order], starts, axis=0)

@@ -1,1 +1,1 @@
-"""Improve a grouping by swapping slices."""
+"""Improve a grouping by exchanging slices between groups."""

@@ -1,4 +1,4 @@
-"""Exchange two slices between groups: what it does to Eq. 1 and to limits, and descent by it."""
+"""An assignment of slices to groups, and what the exchange of two slices does to Eq. 1 and to limits."""
 
 from typing import TypeAlias
 
@@ -7,26 +7,24 @@ import numpy as np
 from fedsgt.grouping.problem import Floats, Ints, Problem
 from fedsgt.grouping.result import group_sums
 
+# The numbers of some slices, or a Python slice over all of them.
 Some: TypeAlias = Ints | slice
 
 ALL = slice(None)
-# Up to this many slices all distances are kept; above, they are computed where needed.
+# Up to this many slices all distances are kept (70 MB); above, they are computed where needed.
 MOST_IN_MATRIX = 3000
-# Pairs looked at in one step; partners sampled for them when slices are many; steps in a descent, and steps
-# without success that end it.
+# Pairs looked at in one step, and partners sampled for a slice when there are more slices than this.
 PAIRS_PER_STEP = 1 << 16
 PARTNERS = 1 << 12
-STEPS = 10_000
-PATIENCE = 200
 
 
 class Swaps:
-    """An assignment under exchange, and Eq. 1's terms kept up to date. `sign=-1` seeks far instead of near.
+    """An assignment that changes by exchanges, with the terms of Eq. 1 kept up to date.
 
     With centred vectors e, group sums T and sizes n, Eq. 1 is the sum of |T_g|^2 / n_g^2. Exchanging a of g
     with b of h adds d = e_b - e_a to T_g and takes it from T_h, which changes Eq. 1 by
-    2 d.(T_g/n_g^2 - T_h/n_h^2) + |d|^2 (1/n_g^2 + 1/n_h^2). With `widths`, items of equal width trade, and
-    widths make up the sizes.
+    2 d.(T_g/n_g^2 - T_h/n_h^2) + |d|^2 (1/n_g^2 + 1/n_h^2). `sign=-1` seeks groups that differ from the
+    whole. With `widths` an item stands for so many slices, and only items of equal width are exchanged.
     """
 
     def __init__(
@@ -47,12 +45,12 @@ class Swaps:
         self.load(group_of)
 
     def load(self, group_of: Ints) -> None:
-        """Take over another assignment."""
+        """Replace the assignment by another one."""
         groups = self.problem.groups
         self.group_of = group_of.copy()
         self._weight = self.sign / np.bincount(group_of, self._widths, groups) ** 2.0
         self._weights = self._weight[:, None] + self._weight
-        # Inside one group an exchange changes nothing.
+        # An exchange inside one group changes nothing.
         np.fill_diagonal(self._weights, 0.0)
         # _pull[a, g] is e_a.T_g / n_g^2.
         self._pull = self._vectors @ (group_sums(group_of, self._vectors, groups) * self._weight[:, None]).T
@@ -60,20 +58,20 @@ class Swaps:
             self._load_limits()
 
     def value(self) -> float:
-        """Eq. 1 now, with the sign."""
+        """Return the value of Eq. 1 under the assignment now, times the sign."""
         return float(self._pull[np.arange(len(self.group_of)), self.group_of].sum())
 
     def pairs_per_step(self) -> int:
-        """Fewer where each distance has to be computed from long vectors."""
+        """Return how many pairs to look at in one step: fewer if distances have to be computed."""
         length = 1 if self._gram is not None else self._vectors.shape[1]
         return PAIRS_PER_STEP * 10 // (9 + length)
 
     def rounding(self) -> float:
-        """A smaller change is no progress."""
+        """Return the change in Eq. 1 below which a gain may be rounding only."""
         return 1e-12 * self._largest * float(np.abs(self._weight).max())
 
     def allowed_changes(self, rows: Some, columns: Some) -> Floats:
-        """The same as `changes`, infinite where limits or widths forbid the exchange."""
+        """Return the same as `changes`, infinite where limits or widths forbid the exchange."""
         changes = self.changes(rows, columns)
         if self.problem.binding:
             changes[self.over_after(rows, columns) > 0] = np.inf
@@ -82,7 +80,7 @@ class Swaps:
         return changes
 
     def changes(self, rows: Some, columns: Some) -> Floats:
-        """What each exchange of a row's slice with a column's would change in Eq. 1."""
+        """Return the change in Eq. 1 for each exchange of a row's slice with a column's."""
         mine, theirs = self.group_of[rows], self.group_of[columns]
         left, right = self._pull[rows], self._pull[columns]
         linear: Floats = right[:, mine].T + left[:, theirs]
@@ -95,24 +93,24 @@ class Swaps:
     def _distance(self, rows: Some, columns: Some) -> Floats:
         if self._apart is not None:
             return self._apart[rows][:, columns]
-        # Not by matrix product: threads of a linear algebra library cost more than they save on small lots.
+        # No matrix product: the threads of a linear algebra library cost more than they save on small lots.
         from scipy.spatial.distance import cdist  # half a second to import, seldom needed
 
         return cdist(self._vectors[rows], self._vectors[columns], "sqeuclidean")
 
     def over_after(self, rows: Some, columns: Some) -> Ints:
-        """By how many groups the row's and the column's client would together be over their limits."""
+        """Return by how many groups the row's and the column's client would be over their limits together."""
         mine, theirs = self.group_of[rows], self.group_of[columns]
         over: Ints = self._over[rows][:, theirs] + self._over[columns][:, mine].T
         return over
 
     def over(self) -> Ints:
-        """By how many groups each client is over its limit now."""
+        """Return by how many groups each client is over its limit now."""
         over: Ints = np.maximum((self._counts > 0).sum(axis=1) - self.problem.limits, 0)
         return over
 
     def swap(self, first: int, second: int) -> None:
-        """Exchange the two slices."""
+        """Exchange the two slices, and update every term that this changes."""
         mine, theirs = int(self.group_of[first]), int(self.group_of[second])
         step = self._step(first, second)
         self._pull[:, mine] += self._weight[mine] * step
@@ -123,7 +121,7 @@ class Swaps:
             self._recount(second, theirs, mine)
 
     def _step(self, first: int, second: int) -> Floats:
-        """Every slice's product with what the sum of `first`'s group gains."""
+        """Return the product of every slice's vector with what the sum of `first`'s group gains."""
         if self._gram is not None:
             step: Floats = self._gram[second] - self._gram[first]
         else:
@@ -131,6 +129,7 @@ class Swaps:
         return step
 
     def _load_limits(self) -> None:
+        """Count each client's slices in each group, and how far every slice's move would be over a limit."""
         clients, groups = len(self.problem.slices), self.problem.groups
         cells = np.bincount(self.problem.client_of * groups + self.group_of, minlength=clients * groups)
         self._counts = cells.reshape(clients, groups)
@@ -141,55 +140,26 @@ class Swaps:
             self._update_over(client)
 
     def _recount(self, one: int, origin: int, to: int) -> None:
+        """Update the counts of the slice's client after the slice has moved."""
         client = self.problem.client_of[one]
         self._counts[client, origin] -= 1
         self._counts[client, to] += 1
         self._update_over(client)
 
     def _update_over(self, client: np.int64) -> None:
+        """Work out `_over` for the client's slices; unrestricted clients are never over, so skip them."""
         if not self.problem.restricted[client]:
             return
         own = slice(self._starts[client], self._starts[client] + self.problem.slices[client])
         counts, mine = self._counts[client], self.group_of[own]
+        # A move enters a new group where the count is 0, and leaves one where the slice was the last.
         spread = (counts > 0).sum() + (counts == 0) - (counts[mine] == 1)[:, None].astype(np.int64)
         spread[np.arange(len(mine)), mine] = (counts > 0).sum()
         self._over[own] = np.maximum(spread - self.problem.limits[client], 0)
 
 
 def _distances(gram: Floats) -> Floats:
+    """Return all squared distances: |a|^2 + |b|^2 - 2 a.b."""
     squares = gram.diagonal()
     apart: Floats = squares[:, None] + squares - 2.0 * gram
     return apart
-
-
-def descend(swaps: Swaps, rng: np.random.Generator) -> None:
-    """Exchange the best pair in sight, until a look at every slice finds none that helps."""
-    slices = len(swaps.group_of)
-    lots = _lots(slices, swaps.pairs_per_step(), rng)
-    # With sampled partners small gains are not worth the steps.
-    least = max(swaps.rounding(), (1e-5 if slices > PARTNERS else 1e-9) * abs(swaps.value()))
-    quiet = 0
-    for step in range(STEPS):
-        partners = ALL if slices <= PARTNERS else rng.integers(slices, size=PARTNERS)
-        quiet = 0 if _improve(swaps, lots[step % len(lots)], partners, least) else quiet + 1
-        if quiet == min(len(lots), PATIENCE):
-            return
-
-
-def _lots(slices: int, pairs: int, rng: np.random.Generator) -> list[Some]:
-    """All slices at once if the pairs are few, else in random lots."""
-    lots = min(slices, -(-slices * min(slices, PARTNERS) // pairs))
-    return [ALL] if lots == 1 else list(np.array_split(rng.permutation(slices), lots))
-
-
-def _improve(swaps: Swaps, rows: Some, columns: Some, least: float) -> bool:
-    changes = swaps.allowed_changes(rows, columns)
-    row, column = divmod(int(changes.argmin()), changes.shape[1])
-    if changes[row, column] >= -least:
-        return False
-    swaps.swap(_number(rows, row), _number(columns, column))
-    return True
-
-
-def _number(some: Some, place: int) -> int:
-    return place if isinstance(some, slice) else int(some[place])

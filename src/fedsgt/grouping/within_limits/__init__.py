@@ -1,1 +1,1 @@
-"""Group slices so that no client is in more groups than it allows."""
+"""Find an assignment of slices to groups that keeps group sizes and the clients' limits."""

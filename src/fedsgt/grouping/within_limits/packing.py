@@ -1,4 +1,4 @@
-"""Fast constructions of an assignment that obeys sizes and limits; they may fail where one exists."""
+"""Fast ways to construct an assignment within sizes and limits; they may fail although there is one."""
 
 from bisect import bisect_left, insort
 from collections.abc import Iterable
@@ -8,12 +8,12 @@ import numpy as np
 
 from fedsgt.grouping.problem import Ints, Problem
 
-# A group, and how many slices there.
+# A group, and a number of slices in it.
 Place = tuple[int, int]
 
 
-def in_line(problem: Problem, order: Ints) -> Ints:
-    """Lay whole clients in this order along the groups, which are filled one after another.
+def lay_in_line(problem: Problem, order: Ints) -> Ints:
+    """Fill the groups one after another with whole clients in this order.
 
     A client then touches at most 1 + ceil((S_i - 1) / floor(M/L)) groups, whatever the order.
     """
@@ -28,46 +28,46 @@ def in_line(problem: Problem, order: Ints) -> Ints:
 
 @dataclass
 class Pieces:
-    """Parts of clients that are placed: `counts[k]` slices of `clients[k]` in `groups[k]`."""
+    """Placed pieces of clients: `counts[k]` slices of `clients[k]` are in `groups[k]`."""
 
     clients: list[int] = field(default_factory=list)
     groups: list[int] = field(default_factory=list)
     counts: list[int] = field(default_factory=list)
 
     def add(self, client: int, places: Iterable[Place]) -> None:
+        """Add one client's pieces."""
         for group, count in places:
             self.clients.append(client)
             self.groups.append(group)
             self.counts.append(count)
 
-    def spelled_out(self) -> Ints:
-        """The group of every slice of these clients, client by client."""
+    def group_of(self) -> Ints:
+        """Return the group of every slice of these clients, client by client."""
         by_client = np.argsort(self.clients, kind="stable")
         return np.repeat(np.array(self.groups, dtype=np.int64)[by_client], np.array(self.counts)[by_client])
 
 
-class Holes:
+class FreeRoom:
     """The room left in every group that is not full, smallest first."""
 
     def __init__(self, rooms: Iterable[Place]) -> None:
         self._sorted = sorted((room, group) for group, room in rooms)
 
     @classmethod
-    def of(cls, problem: Problem) -> "Holes":
-        """All groups, empty."""
+    def of(cls, problem: Problem) -> "FreeRoom":
+        """Return the room in all groups while they are empty."""
         return cls(enumerate(problem.sizes.tolist()))
 
     def place(self, size: int, parts: int) -> list[Place]:
-        """Take room for `size` slices in at most `parts` groups; empty when there is none.
+        """Take room for `size` slices in at most `parts` groups; return an empty list if there is none.
 
-        Small holes are closed first: they are of the least use to those who come later.
+        Small rooms are used up first: they are of the least use to the clients that come later.
         """
         if size > self._largest(parts):
             return []
         taken = []
         while size:
-            hole = self._choose(size, parts)
-            room, group = self._sorted.pop(hole)
+            room, group = self._sorted.pop(self._choose(size, parts))
             count = min(room, size)
             if room > count:
                 insort(self._sorted, (room - count, group))
@@ -76,12 +76,12 @@ class Holes:
         return taken
 
     def place_in_fewest(self, size: int) -> list[Place]:
-        """The same with as many groups as it takes."""
+        """Take room for `size` slices in as few groups as possible."""
         room = np.cumsum([room for room, _ in reversed(self._sorted)])
         return self.place(size, 1 + int(np.searchsorted(room, size)))
 
     def _choose(self, size: int, parts: int) -> int:
-        """An exact fit; else the smallest hole if the rest still fits; else the tightest that holds all."""
+        """Choose an exact fit; else the smallest room if the rest still fits; else the tightest for all."""
         best = bisect_left(self._sorted, (size, -1))
         if best < len(self._sorted) and self._sorted[best][0] == size:
             return best
@@ -91,22 +91,22 @@ class Holes:
         return min(best, len(self._sorted) - 1)
 
     def _largest(self, parts: int, skip: int = 0) -> int:
-        """The room in the `parts` largest holes, leaving out the `skip` smallest."""
+        """Return the total of the `parts` largest rooms, leaving out the `skip` smallest."""
         return sum(room for room, _ in self._sorted[max(skip, len(self._sorted) - parts) :])
 
 
 def hardest_first(problem: Problem, clients: Ints, rng: np.random.Generator, jitter: float = 0.0) -> Ints:
-    """These clients by falling slices per allowed group, equals at random; `jitter` blurs the order."""
+    """Order clients by slices per allowed group, most first and ties at random; `jitter` blurs the order."""
     piece = problem.slices[clients] / problem.limits[clients]
     blurred = piece * np.exp(jitter * rng.random(len(clients)))
     return clients[np.lexsort((rng.random(len(clients)), -blurred))]
 
 
 def pack(problem: Problem, clients: Ints) -> tuple[Pieces, int | None]:
-    """Place clients one by one within their limits, and name the first that finds no room."""
-    holes, pieces = Holes.of(problem), Pieces()
+    """Place clients one by one within their limits; return the pieces and the first client without room."""
+    free, pieces = FreeRoom.of(problem), Pieces()
     for client in clients.tolist():
-        places = holes.place(int(problem.slices[client]), int(problem.limits[client]))
+        places = free.place(int(problem.slices[client]), int(problem.limits[client]))
         if not places:
             return pieces, client
         pieces.add(client, places)
@@ -114,10 +114,10 @@ def pack(problem: Problem, clients: Ints) -> tuple[Pieces, int | None]:
 
 
 def fill(problem: Problem, pieces: Pieces, rng: np.random.Generator) -> Ints:
-    """The whole assignment: the pieces, and the unrestricted clients' slices at random in what is left."""
+    """Complete an assignment: put the unrestricted clients' slices at random into the room left."""
     used = np.bincount(pieces.groups, weights=pieces.counts, minlength=problem.groups).astype(np.int64)
     group_of = np.empty(problem.total, dtype=np.int64)
     tied = problem.restricted[problem.client_of]
-    group_of[tied] = pieces.spelled_out()
+    group_of[tied] = pieces.group_of()
     group_of[~tied] = rng.permutation(np.repeat(np.arange(problem.groups), problem.sizes - used))
     return group_of

@@ -1,6 +1,7 @@
-"""Does an assignment within the limits exist? Two integer programmes decide; the smaller one is solved.
+"""Decide by integer programme whether an assignment within the limits exists, and find one.
 
-Only restricted clients take part: the slices of the others fill any room that is left, one by one.
+There are two formulations, by pattern and by client; the smaller one is solved. Only restricted clients take
+part, because the slices of the others fit one by one into any room that is left.
 """
 
 from collections.abc import Iterator
@@ -10,25 +11,27 @@ import numpy as np
 from fedsgt.grouping.problem import Floats, Ints, Problem
 from fedsgt.grouping.within_limits.packing import Pieces
 
+# Above this the solver would need minutes; the answer is then `Undecided`.
 MOST_VARIABLES = 60_000
-# Clients in more pieces than this are cut in too many ways to list.
+# A client in more pieces than this can be cut in too many ways to list them.
 MOST_PIECES = 100
 SECONDS = 30.0
-INFEASIBLE = 2
+INFEASIBLE = 2  # the status by which scipy reports it
 
+# One way to cut a client: the sizes of its pieces, descending.
 Pattern = tuple[int, ...]
-# Restricted clients by (slices, limit): those of one kind are interchangeable.
+# Restricted clients by (slices, limit): clients of one kind are interchangeable.
 Kinds = dict[tuple[int, int], list[int]]
-# Row, column and value of the matrix's entries.
+# Row, column and value of the entries of the constraint matrix.
 Terms = list[tuple[int, int, float]]
 
 
 class Undecided(Exception):
-    """Too large, or too hard for the time allowed."""
+    """The problem is too large, or too hard for the time allowed."""
 
 
 def solve(problem: Problem) -> Pieces | None:
-    """Pieces of the restricted clients that obey sizes and limits; None if there provably are none."""
+    """Return pieces of the restricted clients within sizes and limits; None if there provably are none."""
     kinds = kinds_of(problem)
     cells = 2 * int(problem.restricted.sum()) * problem.groups
     patterns = patterns_of(kinds, problem, min(cells, MOST_VARIABLES))
@@ -40,6 +43,7 @@ def solve(problem: Problem) -> Pieces | None:
 
 
 def kinds_of(problem: Problem) -> Kinds:
+    """Return the restricted clients by kind."""
     kinds: Kinds = {}
     for client in np.flatnonzero(problem.restricted).tolist():
         kinds.setdefault((int(problem.slices[client]), int(problem.limits[client])), []).append(client)
@@ -47,13 +51,13 @@ def kinds_of(problem: Problem) -> Kinds:
 
 
 def patterns_of(kinds: Kinds, problem: Problem, room: int) -> list[tuple[int, Pattern]] | None:
-    """(kind, way to cut it) for all; None if these and the pieces in groups make over `room` variables."""
+    """Return every (kind, way to cut it); None if that would make more than `room` variables."""
     found: list[tuple[int, Pattern]] = []
     pieces: set[int] = set()
     if max(limit for _, limit in kinds) > MOST_PIECES:
         return None
     for kind, (size, limit) in enumerate(kinds):
-        # A piece cut in two inside its group stays valid: to cut into exactly B_i pieces loses nothing.
+        # Cutting a piece in two inside its group changes nothing, so exactly B_i pieces are general enough.
         for pattern in cuts(size, limit, int(problem.sizes[0])):
             found.append((kind, pattern))
             pieces.update(pattern)
@@ -63,7 +67,7 @@ def patterns_of(kinds: Kinds, problem: Problem, room: int) -> list[tuple[int, Pa
 
 
 def cuts(size: int, parts: int, largest: int) -> Iterator[Pattern]:
-    """All ways to cut `size` into exactly `parts` pieces of 1..largest, pieces descending."""
+    """Yield all ways to cut `size` into exactly `parts` pieces of 1..largest, pieces descending."""
     if parts == 1:
         if 1 <= size <= largest:
             yield (size,)
@@ -74,7 +78,7 @@ def cuts(size: int, parts: int, largest: int) -> Iterator[Pattern]:
 
 
 def solve_by_pattern(problem: Problem, kinds: Kinds, patterns: list[tuple[int, Pattern]]) -> Pieces | None:
-    """Unknown: how many clients of a kind are cut which way, and how many pieces of a size a group has.
+    """Solve for how many clients of a kind are cut which way, and how many pieces of a size each group has.
 
     The number of unknowns does not grow with the number of clients.
     """
@@ -96,7 +100,7 @@ def solve_by_pattern(problem: Problem, kinds: Kinds, patterns: list[tuple[int, P
 def _pattern_terms(
     problem: Problem, kinds: int, patterns: list[tuple[int, Pattern]], sizes: list[int]
 ) -> Terms:
-    """Rows: every client of a kind is cut; pieces cut are pieces placed; groups are not overfull."""
+    """Return the constraints: each client of a kind is cut, each piece is placed, no group is overfull."""
     row_of = {size: kinds + k for k, size in enumerate(sizes)}
     terms: Terms = []
     for column, (kind, pattern) in enumerate(patterns):
@@ -112,7 +116,7 @@ def _pattern_terms(
 def _hand_out(
     clients: list[list[int]], patterns: list[tuple[int, Pattern]], times: Ints, slots: dict[int, list[int]]
 ) -> Pieces:
-    """Give each client of a kind one of the chosen patterns, and each of its pieces a place of that size."""
+    """Give each client of a kind one of the chosen patterns, and each piece a place of its size."""
     waiting = [iter(kind) for kind in clients]
     pieces = Pieces()
     for (kind, pattern), count in zip(patterns, times.tolist(), strict=True):
@@ -122,7 +126,7 @@ def _hand_out(
 
 
 def solve_by_client(problem: Problem) -> Pieces | None:
-    """Unknown: x_ig slices of client i in group g, and whether i is in g at all (y_ig)."""
+    """Solve for x_ig, the slices of client i in group g, and y_ig, whether client i is in group g at all."""
     clients = np.flatnonzero(problem.restricted)
     count, cells = len(clients), len(clients) * problem.groups
     slices = problem.slices[clients]
@@ -140,7 +144,7 @@ def solve_by_client(problem: Problem) -> Pieces | None:
 
 
 def _client_terms(problem: Problem, clients: Ints) -> Terms:
-    """Rows: all slices placed; x_ig = 0 where y_ig = 0; limits; groups not overfull."""
+    """Return the constraints: all slices placed, x_ig = 0 where y_ig = 0, limits, no group overfull."""
     count, cells = len(clients), len(clients) * problem.groups
     terms: Terms = []
     for i, client in enumerate(clients):
@@ -153,7 +157,7 @@ def _client_terms(problem: Problem, clients: Ints) -> Terms:
 
 
 def _whole_numbers(terms: Terms, low: Floats, high: Floats, most: Floats) -> Ints | None:
-    """Whole numbers from 0 to `most` with low <= A x <= high, or None if there are none."""
+    """Return whole numbers x from 0 to `most` with low <= A x <= high; None if there are none."""
     from scipy.optimize import Bounds, LinearConstraint, milp  # half a second to import, seldom needed
     from scipy.sparse import coo_array
 
@@ -172,7 +176,7 @@ def _whole_numbers(terms: Terms, low: Floats, high: Floats, most: Floats) -> Int
         raise Undecided
     numbers: Ints = np.rint(answer.x).astype(np.int64)
     reached = matrix @ numbers
-    # The solver works with tolerances; an answer that does not hold exactly is no answer.
+    # The solver works with tolerances, so check that its rounded answer holds exactly.
     if (reached < low).any() or (reached > high).any():
         raise Undecided
     return numbers

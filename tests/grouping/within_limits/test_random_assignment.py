@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from fedsgt.grouping import Grouping, make
 from fedsgt.grouping.problem import read_problem
-from fedsgt.grouping.within_limits import randomized
-from fedsgt.grouping.within_limits.mixing import mix
+from fedsgt.grouping.within_limits import random_assignment
+from fedsgt.grouping.within_limits.random_assignment import mix
 
 
 def test_a_permutation_cut_evenly() -> None:
@@ -44,7 +44,7 @@ def test_limits_that_cannot_bind_change_nothing(limits: int | list[int | None] |
 
 
 def share(made: Callable[[int], Grouping], seeds: int = 300) -> NDArray[np.float64]:
-    """N x L: how often client i is in group g."""
+    """Return how often each client (row) is in each group (column)."""
     often: NDArray[np.float64] = np.mean([made(seed).counts() > 0 for seed in range(seeds)], axis=0)
     return often
 
@@ -98,7 +98,7 @@ def test_it_is_random_which_slices_of_a_client_stay_together() -> None:
 
 def test_no_group_is_favoured_where_clients_can_only_be_packed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whole clients of six sizes, in pairs that fill a group: nothing can be traded, only groups renamed."""
-    monkeypatch.setattr(randomized, "LINES", 0)
+    monkeypatch.setattr(random_assignment, "LINES", 0)
     often = share(lambda seed: make("random", [6, 4, 7, 3, 8, 2], 3, limits=1, seed=seed))
     assert often == pytest.approx(np.full((6, 3), 1 / 3), abs=0.1)
 
