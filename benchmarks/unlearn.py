@@ -29,10 +29,9 @@ from fedsgt.build.targets import Target
 from fedsgt.config import Config, load
 from fedsgt.data.fingerprints import derive_salt
 from fedsgt.engine.inprocess import InProcess
-from fedsgt.engine.task import Result
 from fedsgt.runs.description import ClientEntry, Description, ModuleEntry
 from fedsgt.runs.folder import RunFolder, create_run
-from fedsgt.store import Folder, Manifest, Modules, Origin
+from fedsgt.store import Folder, Modules, Origin
 from fedsgt.unlearning.request import Deletion
 from fedsgt.unlearning.unlearn import accept, recover
 
@@ -142,12 +141,6 @@ def completion(modules: int, place: Path) -> tuple[int, float, float]:
     return answer.modules_died, seconds, seconds / answer.modules_died
 
 
-class Quiet:
-    def round_done(self, target: Target, result: Result) -> None: ...
-
-    def module_done(self, target: Target, manifest: Manifest) -> None: ...
-
-
 def fedcio_cluster(place: Path, clusters: int = 5, rounds: int = 6) -> float:
     """Seconds to train one of so many clusters of the demo's clients again, from the initial weights."""
     run = load(DEMO, [f"training.rounds={rounds}"])
@@ -165,9 +158,9 @@ def train_one(prepared: Prepared, target: Target, modules: Modules) -> float:
     training = prepared.run.training
     with InProcess(prepared.setup(modules, None), prepared.model.stack) as engine:
         warm = replace(prepared.targets[-1])
-        Build(prepared.recipe, modules, engine, 1, training.seed, Quiet()).run([warm])
+        Build(prepared.recipe, modules, engine, 1, training.seed).run([warm])
         start = time.perf_counter()
-        Build(prepared.recipe, modules, engine, training.rounds, training.seed, Quiet()).run([target])
+        Build(prepared.recipe, modules, engine, training.rounds, training.seed).run([target])
         return time.perf_counter() - start
 
 

@@ -11,13 +11,14 @@ import numpy as np
 
 from experiments.cost.claims import claims
 from experiments.cost.pages import draw, tables
-from experiments.harness.bench import Bench, Silent, Trained, described
-from experiments.harness.clock import Clock, Event
+from experiments.harness.bench import Bench, Trained, described
+from experiments.harness.clock import Clock, ModuleTime
 from experiments.harness.live import rounded
 from experiments.harness.report import Plot, Report
 from experiments.harness.results import Cell, Results
 from experiments.harness.settings import Settings
 from fedsgt.build.train import train
+from fedsgt.engine.events import ignore
 from fedsgt.grouping import make as make_grouping
 from fedsgt.plans import rotations
 from fedsgt.reporting.costs import run_costs
@@ -107,7 +108,7 @@ def _module_bytes(trained: Trained) -> int:
     return sum(tensor.nbytes for tensor in trained.folder.modules.get(key).values())
 
 
-def _phases(events: list[Event]) -> list[float]:
+def _phases(events: list[ModuleTime]) -> list[float]:
     """Seconds by depth, the median: who is the first to need a record also computes its frozen layers."""
     found: dict[int, list[float]] = {}
     before = 0.0
@@ -150,7 +151,7 @@ def _federated(
     for name, (system, settings) in trainings.items():
         rmtree(bench.work, ignore_errors=True)
         run = bench.config("digits", seed, system, "iid", [*common, *settings], shared=False)
-        folder = train(run, bench.work, Silent())
+        folder = train(run, bench.work, ignore)
         told = run_costs(folder, folder.live(), folder.present()).to_json()
         planned, carried = told["per_client"], told["measured"]
         found[name] = {

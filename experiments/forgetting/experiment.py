@@ -8,13 +8,14 @@ from shutil import rmtree
 from typing import Any
 
 from experiments.forgetting.shown import SYSTEMS, caption, claims, drawer, tables
-from experiments.harness.bench import Bench, Silent, Trained, described
+from experiments.harness.bench import Bench, Trained, described
 from experiments.harness.common import common
 from experiments.harness.names import name
 from experiments.harness.report import Plot, Report
 from experiments.harness.results import Cell, Results
 from experiments.harness.settings import Settings
 from fedsgt.build.train import train
+from fedsgt.engine.events import ignore
 from fedsgt.forgetting.measure import Forgetting
 from fedsgt.forgetting.measure import measure as attack
 from fedsgt.grouping import make
@@ -45,7 +46,7 @@ def measure(settings: Settings, cell: Cell, seed: int, work: Path) -> dict[str, 
     rmtree(place, ignore_errors=True)
     bench, known = Bench(work), (about["task"], seed)
     config = bench.config(*known, about["system"], about["partition"], about["set"], shared=False)
-    folder = train(config, place, Silent())
+    folder = train(config, place, ignore)
     before, old = Trained(folder).accuracy(), _tensors(folder)
     deletions = _deletions(bench, about, seed)
     unlearn(folder, deletions)
@@ -54,7 +55,7 @@ def measure(settings: Settings, cell: Cell, seed: int, work: Path) -> dict[str, 
         found |= _attacked(folder, about, seed)
         found["accuracy"]["after"] = _accuracy(folder)
         _verify(found, folder, "after", about, seed)
-    folder = train(config, place, Silent(), recover)
+    folder = train(config, place, ignore, recover)
     if about["system"] != "fedsgt":
         found |= _attacked(folder, about, seed)
         found["accuracy"]["after"] = _accuracy(folder)

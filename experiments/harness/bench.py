@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 from experiments.harness.places import placed
 from experiments.harness.settings import task_file
 from experiments.harness.sharing import Shared
-from fedsgt.build.display import Work
 from fedsgt.build.participation import check_participation
 from fedsgt.build.train import train
 from fedsgt.config import Config, load, to_toml
 from fedsgt.config.systems import SYSTEMS
+from fedsgt.engine.events import ignore
 from fedsgt.plans import Plan
 from fedsgt.plans.selection import live_prefix
 from fedsgt.runs.folder import RunFolder
@@ -74,7 +74,7 @@ class Bench:
         path = self.work / "runs" / code
         if anew and path.exists():
             rmtree(path)
-        folder = train(run, path, Silent(), site=Shared(self.work / "activations"))
+        folder = train(run, path, ignore, access=Shared(self.work / "activations"))
         check_participation(folder)
         return Trained(folder)
 
@@ -142,24 +142,6 @@ class Trained:
                 sizes[group] += count
                 slices[group] += bool(count)
         return sizes, slices
-
-
-class Silent:
-    """A display for runs that are shown as a whole."""
-
-    def checking(self, share: float) -> None: ...
-
-    def begin(self, work: Work) -> None: ...
-
-    def trained(self, records: int) -> None: ...
-
-    def round_done(self, groups: tuple[int, ...], number: int, loss: float) -> None: ...
-
-    def module_done(self, groups: tuple[int, ...], loss: float) -> None: ...
-
-    def trouble(self, client: str, what: str) -> None: ...
-
-    def note(self, text: str) -> None: ...
 
 
 def _untold(share: float) -> None: ...

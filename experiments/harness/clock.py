@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-from experiments.harness.bench import Prefix, Silent
-from fedsgt.build.display import Work
+from experiments.harness.bench import Prefix
+from fedsgt.engine.events import ClientUpdated, Event, ModuleFinished, WorkBegun
 
 
 @dataclass(frozen=True)
-class Event:
-    """A module is there."""
+class ModuleTime:
+    """When a module was finished."""
 
     groups: Prefix
     seconds: float
@@ -20,18 +20,19 @@ class Event:
     """Learnt from until then, each as often as clients were given it."""
 
 
-class Clock(Silent):
-    """A display for runs without workers: all that they do is this process's CPU time."""
+class Clock:
+    """A listener for runs without workers: all that they do is this process's CPU time."""
 
     def __init__(self) -> None:
         self.started, self.records = time.process_time(), 0
-        self.events: list[Event] = []
+        self.events: list[ModuleTime] = []
 
-    def begin(self, work: Work) -> None:
-        self.started = time.process_time()
-
-    def trained(self, records: int) -> None:
-        self.records += records
-
-    def module_done(self, groups: Prefix, loss: float) -> None:
-        self.events.append(Event(groups, time.process_time() - self.started, self.records))
+    def __call__(self, event: Event) -> None:
+        match event:
+            case WorkBegun():
+                self.started = time.process_time()
+            case ClientUpdated():
+                self.records += event.records
+            case ModuleFinished():
+                spent = time.process_time() - self.started
+                self.events.append(ModuleTime(event.groups, spent, self.records))

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from experiments.harness.bench import Silent, Trained
+from experiments.harness.bench import Trained
 from experiments.harness.requests import Request
 from fedsgt.build.participation import check_participation
 from fedsgt.build.train import train
+from fedsgt.engine.events import ignore
 from fedsgt.errors import InputError
 from fedsgt.runs.description import ClientEntry
 from fedsgt.runs.records import load_holdings
@@ -47,7 +48,7 @@ class Deleting:
 
     def retrain(self) -> Trained:
         """What is dead, on what is retained; and every client is in it with all that it has left."""
-        folder = train(self.folder.config, Path(self.folder.path), Silent(), recover)
+        folder = train(self.folder.config, Path(self.folder.path), ignore, recover)
         check_participation(folder)
         self._check_nothing_lost(folder.description.clients)
         self.folder = folder

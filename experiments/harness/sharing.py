@@ -8,14 +8,15 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from fedsgt.build.client_access import LocalClients
 from fedsgt.build.prepare import Prepared
-from fedsgt.build.site import Here, Teller
-from fedsgt.engine.task import Engine, Notify
+from fedsgt.engine.events import Listener
+from fedsgt.engine.task import Engine
 from fedsgt.runs.folder import RunFolder
 
 
 @dataclass(frozen=True)
-class Shared(Here):
+class Shared(LocalClients):
     """Every run has its own cache, as always; files in it are links to those of the runs before.
 
     A deletion takes away the run's own link: what is left here is of no run, and of public records.
@@ -24,12 +25,10 @@ class Shared(Here):
     place: Path
 
     @contextmanager
-    def engine(
-        self, folder: RunFolder, prepared: Prepared, notify: Notify, teller: Teller
-    ) -> Iterator[Engine]:
+    def engine(self, folder: RunFolder, prepared: Prepared, tell: Listener) -> Iterator[Engine]:
         slices = [mark for client in prepared.clients for mark in client.fingerprints()]
         link(self.place, folder.cache, slices)
-        with super().engine(folder, prepared, notify, teller) as engine:
+        with super().engine(folder, prepared, tell) as engine:
             yield engine
         link(folder.cache, self.place, slices)
 

@@ -8,7 +8,7 @@ from shutil import rmtree
 from typing import Any
 
 from experiments.harness.bench import Bench, Trained, described
-from experiments.harness.clock import Clock, Event
+from experiments.harness.clock import Clock, ModuleTime
 from experiments.harness.common import common
 from experiments.harness.deleting import SHARE, Deleting
 from experiments.harness.names import name
@@ -61,7 +61,7 @@ def measure(settings: Settings, cell: Cell, seed: int, work: Path) -> dict[str, 
     }
 
 
-def _served(run: Trained, dead: frozenset[int], events: list[Event], total: int) -> list[dict[str, Any]]:
+def _served(run: Trained, dead: frozenset[int], events: list[ModuleTime], total: int) -> list[dict[str, Any]]:
     """The accuracy of what is there right after the deletions, and then after each module.
 
     `passes` are over the data as it was before, `accuracy` is none while nothing can be served.
@@ -90,7 +90,7 @@ def _there(order: tuple[int, ...], present: set[tuple[int, ...]]) -> tuple[int, 
     return order[:depth]
 
 
-def _times(points: list[dict[str, Any]], run: Trained, events: list[Event]) -> dict[str, Any]:
+def _times(points: list[dict[str, Any]], run: Trained, events: list[ModuleTime]) -> dict[str, Any]:
     """When the first sequence was whole again, and when all was."""
     whole = set(run.plan.sequences)
     first = next(number for number, event in enumerate(events, start=1) if event.groups in whole)

@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tiny_world import Quiet, Watching, World, build, made, started
+from tiny_world import Quiet, World, build, made, started
 
 from fedsgt.build.build import Build
 from fedsgt.build.targets import Recipe, Target
 from fedsgt.build.train import train
+from fedsgt.engine.events import Event, ModuleFinished
 from fedsgt.engine.task import Result, Task, Tensors
 from fedsgt.plans import make
 from fedsgt.runs.folder import open_run
@@ -94,7 +95,7 @@ def run(
     **engine: Any,
 ) -> tuple[Fake, Quiet, list[str]]:
     fake, quiet = Fake(modules, **engine), Quiet()
-    done = Build(RECIPE, modules, fake, rounds, 0, Watching(quiet)).run(targets, priority)
+    done = Build(RECIPE, modules, fake, rounds, 0, quiet).run(targets, priority)
     return fake, quiet, done
 
 
@@ -145,7 +146,7 @@ def test_a_deletion_drops_exactly_what_depends_on_it(modules: Modules, after: in
     """Whenever it is seen: all else is trained, and nothing that depends on it is written from then on."""
     targets, fake, quiet = targets_of(ROTATIONS), Fake(modules, capacity=capacity), Quiet()
     gate = Deletion(1, after)
-    Build(RECIPE, modules, fake, 2, 0, Watching(quiet), gate).run(targets)
+    Build(RECIPE, modules, fake, 2, 0, quiet, gate).run(targets)
     clean = {target.key for target in targets if 1 not in target.groups}
     rest = {target.key for target in targets} - clean
     present = set(modules.keys())
@@ -320,14 +321,17 @@ class Witness(Quiet):
         self.root = root
         self.known: dict[Path, tuple[int, bytes]] = {}
 
-    def module_done(self, groups: tuple[int, ...], loss: float) -> None:
+    def __call__(self, event: Event) -> None:
+        super().__call__(event)
+        if not isinstance(event, ModuleFinished):
+            return
         found = {
             path: (path.stat().st_mtime_ns, path.read_bytes())
             for path in sorted(self.root.glob("modules/*/*"))
         }
         assert len(found) == len(self.known) + 2
         for path, before in self.known.items():
-            assert found[path] == before, f"{path} was touched by {groups}"
+            assert found[path] == before, f"{path} was touched by {event.groups}"
         self.known = found
 
 

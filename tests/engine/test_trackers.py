@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from fedsgt.engine.trackers import JsonLines, check_trackers, open_trackers
+from fedsgt.engine.events import ClientTrouble, ClientUpdated, DataChecked, ModuleFinished, RoundFinished
+from fedsgt.engine.trackers import MetricsFile, check_trackers, open_trackers
 from fedsgt.errors import InputError
 
 
 def log_two_rounds(names: list[str], folder: Path) -> None:
-    opened = open_trackers(names, folder)
-    for tracker in opened:
-        tracker.log("round", "0-1", 1, {"loss": 1.5}, module="abc")
-        tracker.log("round", "0-1", 2, {"loss": 0.5}, module="abc")
-        tracker.close()
+    with open_trackers(names, folder) as record:
+        record(DataChecked(1.0))
+        record(RoundFinished("abc", (0, 1), 1, 1.5, 0.25))
+        record(RoundFinished("abc", (0, 1), 2, 0.5, 0.25))
 
 
 def test_json_lines_always(tmp_path: Path) -> None:
@@ -33,9 +33,7 @@ def test_json_lines_always(tmp_path: Path) -> None:
 def test_a_line_that_was_cut_short_does_not_swallow_the_next(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
     path.write_text('{"event": "rou')
-    tracker = JsonLines(path)
-    tracker.log("round", "0", 1, {"loss": 1.0})
-    tracker.close()
+    MetricsFile(path)(RoundFinished("abc", (0,), 1, 1.0, 0.0))
     assert json.loads(path.read_text().splitlines()[1])["loss"] == 1.0
 
 
@@ -68,7 +66,24 @@ def test_one_that_is_not_installed_is_named(name: str, monkeypatch: pytest.Monke
 
 
 def test_numbers_that_json_has_no_word_for_are_null(tmp_path: Path) -> None:
-    tracker = JsonLines(tmp_path / "metrics.jsonl")
-    tracker.log("round", "0", 1, {"loss": float("nan")})
-    tracker.close()
+    MetricsFile(tmp_path / "metrics.jsonl")(RoundFinished("abc", (0,), 1, float("nan"), 0.0))
     assert json.loads((tmp_path / "metrics.jsonl").read_text())["loss"] is None
+
+
+def test_a_line_has_the_keys_that_readers_of_older_files_know(tmp_path: Path) -> None:
+    """Reports and deletions read these files, also those of runs made before; see tests/fixtures."""
+    record = MetricsFile(tmp_path / "metrics.jsonl")
+    record(ClientUpdated("abc", (0, 1), "c0", 2, records=7, seconds=0.123456, loss=0.5))
+    record(RoundFinished("abc", (0, 1), 2, 0.5, 0.123456))
+    record(ModuleFinished("abc", (0, 1), "f" * 64, {"loss": 0.5}))
+    record(ClientTrouble("c0", "went away"))
+    lines = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    assert all(line.pop("time") > 0 for line in lines)
+    round_of = {"name": "0-1", "step": 2, "module": "abc"}
+    assert lines == [
+        {"event": "update", **round_of, "name": "0-1/c0", "client": "c0"}
+        | {"loss": 0.5, "records": 7, "seconds": 0.1235},
+        {"event": "round", **round_of, "groups": [0, 1], "loss": 0.5, "seconds": 0.1235},
+        {"event": "module", **round_of, "groups": [0, 1], "sha256": "f" * 64, "loss": 0.5},
+        {"event": "trouble", "name": "c0", "step": 0, "client": "c0", "what": "went away"},
+    ]

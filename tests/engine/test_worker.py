@@ -13,6 +13,7 @@ from tiny_world import World, build, started
 
 from fedsgt.build.prepare import Prepared, prepare
 from fedsgt.engine import inprocess
+from fedsgt.engine.events import ClientUpdated, Event
 from fedsgt.engine.inprocess import InProcess
 from fedsgt.engine.task import Result, RoundFailed, Task, Tensors
 from fedsgt.engine.worker import Setup, SliceData, Worker
@@ -137,15 +138,15 @@ def test_a_refused_round_says_module_round_and_client(setup: Setup, prepared: Pr
 
 
 def test_every_update_is_told(setup: Setup, prepared: Prepared) -> None:
-    told: list[tuple[str, str, int]] = []
-    with InProcess(
-        setup,
-        prepared.model.stack,
-        lambda task, update: told.append((task.key, update.client, update.records)),
-    ) as engine:
-        engine.submit(Task("a" * 64, (), {"c0": (0,), "c2": (0, 1)}))
+    told: list[Event] = []
+    with InProcess(setup, prepared.model.stack, told.append) as engine:
+        engine.submit(Task("a" * 64, (), {"c0": (0,), "c2": (0, 1)}, groups=(2, 1)))
         result = finished(engine)
-    assert sorted(told) == [("a" * 64, name, records) for name, records in result.participants.items()]
+    updates = [event for event in told if isinstance(event, ClientUpdated)]
+    assert len(updates) == len(told)
+    assert {event.client: event.records for event in updates} == result.participants
+    assert {(event.module, event.groups, event.round) for event in updates} == {("a" * 64, (2, 1), 1)}
+    assert all(event.loss is not None and event.seconds > 0 for event in updates)
 
 
 def test_predictions_in_parts_stand_in_order(

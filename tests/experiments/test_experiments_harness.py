@@ -8,9 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tiny_world import Quiet
 
 from experiments.__main__ import main
-from experiments.harness.bench import Bench, Silent
+from experiments.harness.bench import Bench
 from experiments.harness.deleting import Deleting
 from experiments.harness.pages import write_index
 from experiments.harness.pool import cells_of, missing
@@ -21,6 +22,7 @@ from experiments.harness.settings import NAMES, load_settings
 from experiments.harness.sharing import Shared
 from experiments.harness.statistics import Mean, difference, mean_of
 from fedsgt.build.train import train
+from fedsgt.engine.events import ignore
 from fedsgt.engine.worker import Worker
 from fedsgt.errors import InputError
 from fedsgt.serving.evaluation import evaluate
@@ -90,7 +92,7 @@ def test_equal_modules_of_two_experiments_are_trained_once(tmp_path: Path) -> No
     bench = Bench(tmp_path)
     whole = bench.trained(bench.config("digits", 0, overrides=TINY))
     part = bench.config("digits", 0, overrides=[*TINY, "plan.budget=1"])
-    told = Counting()
+    told = Quiet()
     folder = train(part, tmp_path / "part", told, recover)
     assert told.modules == []
     assert set(folder.description.keys.values()) <= set(whole.folder.description.keys.values())
@@ -111,7 +113,7 @@ def test_frozen_layers_are_computed_once_for_all_runs_and_a_deletion_takes_only_
     Deleting(second).request(Request(0, (0,)))
     assert not list((second.folder.cache / mark).glob("*"))
     assert list((first.folder.cache / mark).glob("*.activations"))
-    train(second.folder.config, Path(second.folder.path), Silent(), recover, Shared(tmp_path / "activations"))
+    train(second.folder.config, Path(second.folder.path), ignore, recover, Shared(tmp_path / "activations"))
     assert not list((second.folder.cache / mark).glob("*")), "what was deleted came back"
 
 
@@ -211,13 +213,3 @@ def test_the_index_links_what_is_there(tmp_path: Path) -> None:
     assert "more &lt; is more" in page
     assert '<td>-</td><td>3</td><td class="holds">holds</td>' in page
     assert "training" not in page
-
-
-class Counting(Silent):
-    """Remembers what was trained."""
-
-    def __init__(self) -> None:
-        self.modules: list[tuple[int, ...]] = []
-
-    def module_done(self, groups: tuple[int, ...], loss: float) -> None:
-        self.modules.append(groups)

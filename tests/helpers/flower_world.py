@@ -8,8 +8,10 @@ from dataclasses import replace
 
 from flwr.app import Context, Error, Message
 
+from fedsgt.build.client_access import LocalClients, counted_in, fleet_of
 from fedsgt.build.prepare import Prepared
-from fedsgt.build.site import Here, Teller, counted_in, fleet_of
+from fedsgt.config import Config
+from fedsgt.engine.events import Listener
 from fedsgt.engine.flower.client_app import Trainer, make_client_app
 from fedsgt.engine.flower.engine import FlowerEngine
 from fedsgt.engine.flower.local import nodes_of
@@ -18,7 +20,7 @@ from fedsgt.engine.flower.messages import Answer, Order
 from fedsgt.engine.flower.node import Node, SharedStore, Shelf
 from fedsgt.engine.pool import Inline
 from fedsgt.engine.rounds import Server
-from fedsgt.engine.task import Notify, Tensors, Update
+from fedsgt.engine.task import Tensors, Update
 from fedsgt.runs.folder import RunFolder
 
 Spoil = Callable[[Order, Answer], Answer]
@@ -57,8 +59,8 @@ class Patchy(LocalGrid):
         return found
 
 
-class Nodes(Here):
-    """A site of nodes in this process."""
+class Nodes(LocalClients):
+    """Clients that are reached through Flower nodes in this process."""
 
     def __init__(
         self,
@@ -72,9 +74,7 @@ class Nodes(Here):
         self.last: FlowerEngine | None = None
 
     @contextmanager
-    def engine(
-        self, folder: RunFolder, prepared: Prepared, notify: Notify, teller: Teller
-    ) -> Iterator[FlowerEngine]:
+    def engine(self, folder: RunFolder, prepared: Prepared, tell: Listener) -> Iterator[FlowerEngine]:
         setup = prepared.setup(folder.modules, None)
         shelf = self.shelf(prepared) if self.shelf else SharedStore()
         setup = replace(setup, read_module=getattr(shelf, "get", setup.read_module))
@@ -85,19 +85,20 @@ class Nodes(Here):
         grid.silent = nodes[self.client].node if self.silent else None
         server = Server(prepared.model.stack, folder.modules.get, prepared.run.training)
         fleet = fleet_of(folder, prepared)
-        engine = FlowerEngine(
-            grid, lambda: nodes, server, fleet, prepared.run.engine, notify, teller.trouble, pause=0.01
-        )
+        engine = FlowerEngine(grid, lambda: nodes, server, fleet, prepared.run.engine, tell, pause=0.01)
         self.last = engine
         with engine, counted_in(folder, engine.traffic):
             yield engine
 
+    def all_take_part(self, run: Config) -> bool:
+        return False
+
     def _watched(self, odd: Odd) -> Trainer:
-        site = self
+        access = self
 
         class Watched:
             def train(self, order: Order) -> Answer:
-                site.orders.append(order)
+                access.orders.append(order)
                 return odd.train(order)
 
             def check(self) -> None:

@@ -21,16 +21,14 @@ from transformers import (
 )
 
 from fedsgt.build.build import Build
-from fedsgt.build.display import Work
+from fedsgt.build.client_access import LOCAL
 from fedsgt.build.prepare import Prepared, describe, prepare
-from fedsgt.build.site import open_engine
 from fedsgt.build.targets import Target
 from fedsgt.build.train import train
 from fedsgt.config import Config, load
 from fedsgt.data import slice_of
-from fedsgt.engine.task import Result
+from fedsgt.engine.events import ClientTrouble, Event, ModuleFinished, RoundFinished, ignore
 from fedsgt.runs.folder import RunFolder, create_run
-from fedsgt.store import Manifest
 
 CLIENTS, SLICES, GROUPS, LABELS = 4, 2, 3, 3
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *(f"w{number}" for number in range(12))]
@@ -176,42 +174,28 @@ def save_models(folder: Path, seed: int = 5) -> None:
 
 
 class Quiet:
-    """Shows nothing, and remembers what was done."""
+    """A listener that shows nothing and remembers what was done."""
 
     def __init__(self) -> None:
-        self.rounds: list[tuple[tuple[int, ...], int]] = []
-        self.modules: list[tuple[int, ...]] = []
-        self.troubles: list[tuple[str, str]] = []
+        self.events: list[Event] = []
 
-    def checking(self, share: float) -> None: ...
+    def __call__(self, event: Event) -> None:
+        self.events.append(event)
 
-    def begin(self, work: Work) -> None: ...
+    @property
+    def rounds(self) -> list[tuple[tuple[int, ...], int]]:
+        """Prefix and number of each finished round."""
+        return [(event.groups, event.round) for event in self.events if isinstance(event, RoundFinished)]
 
-    def trained(self, records: int) -> None: ...
+    @property
+    def modules(self) -> list[tuple[int, ...]]:
+        """Prefix of each finished module."""
+        return [event.groups for event in self.events if isinstance(event, ModuleFinished)]
 
-    def round_done(self, groups: tuple[int, ...], number: int, loss: float) -> None:
-        self.rounds.append((groups, number))
-
-    def module_done(self, groups: tuple[int, ...], loss: float) -> None:
-        self.modules.append(groups)
-
-    def note(self, text: str) -> None: ...
-
-    def trouble(self, client: str, what: str) -> None:
-        self.troubles.append((client, what))
-
-
-class Watching:
-    """Tells a display how a build goes on, and nobody else."""
-
-    def __init__(self, display: Quiet) -> None:
-        self.display = display
-
-    def round_done(self, target: Target, result: Result) -> None:
-        self.display.round_done(target.groups, result.round, result.loss)
-
-    def module_done(self, target: Target, manifest: Manifest) -> None:
-        self.display.module_done(target.groups, manifest.metrics["loss"])
+    @property
+    def troubles(self) -> list[tuple[str, str]]:
+        """Client and reason of each trouble."""
+        return [(event.client, event.what) for event in self.events if isinstance(event, ClientTrouble)]
 
 
 def made(folder: RunFolder) -> Made:
@@ -242,7 +226,7 @@ def build(
 ) -> Quiet:
     """A build with an engine of its own."""
     quiet, training = Quiet(), prepared.run.training
-    with open_engine(folder, prepared) as engine:
-        job = Build(prepared.recipe, folder.modules, engine, training.rounds, training.seed, Watching(quiet))
+    with LOCAL.engine(folder, prepared, ignore) as engine:
+        job = Build(prepared.recipe, folder.modules, engine, training.rounds, training.seed, quiet)
         job.run(prepared.targets if targets is None else targets, priority)
     return quiet

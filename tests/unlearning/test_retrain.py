@@ -14,6 +14,7 @@ from tiny_world import GROUPS, SLICES, Quiet, Row, World, pgm, trained, write_ro
 from fedsgt.build.prepare import prepare
 from fedsgt.build.train import train
 from fedsgt.data import slice_of
+from fedsgt.engine.events import ClientUpdated, Event, RoundFinished
 from fedsgt.errors import InputError
 from fedsgt.runs.folder import RunFolder, open_run
 from fedsgt.unlearning.rejoin import rejoin
@@ -120,9 +121,10 @@ class AcceptsMeanwhile(Quiet):
         super().__init__()
         self.path, self.wanted, self.when = path, [Deletion(row.client, records=(row.id,))], when
 
-    def round_done(self, groups: tuple[int, ...], number: int, loss: float) -> None:
-        super().round_done(groups, number, loss)
-        if len(self.rounds) == self.when:  # to destroy, it must wait until this is written
+    def __call__(self, event: Event) -> None:
+        super().__call__(event)
+        # To destroy, it must wait until this is written.
+        if isinstance(event, RoundFinished) and len(self.rounds) == self.when:
             accept(open_run(self.path), self.wanted)
 
 
@@ -131,13 +133,11 @@ class DestroysMeanwhile(AcceptsMeanwhile):
 
     updates = 0
 
-    def trained(self, records: int) -> None:
-        self.updates += 1
-        if self.updates == self.when:
+    def __call__(self, event: Event) -> None:
+        Quiet.__call__(self, event)
+        self.updates += isinstance(event, ClientUpdated)
+        if isinstance(event, ClientUpdated) and self.updates == self.when:
             unlearn(open_run(self.path), self.wanted)
-
-    def round_done(self, groups: tuple[int, ...], number: int, loss: float) -> None:
-        Quiet.round_done(self, groups, number, loss)
 
 
 @pytest.mark.parametrize(
@@ -262,7 +262,7 @@ def test_who_cannot_come_back(name: str, folder: RunFolder, returning: Path) -> 
     arguments: dict[str, Any] = {"client": "c1", "source": returning, "slices": SLICES, "groups": 1} | changes
     before = folder.path.joinpath("run.json").read_bytes()
     with pytest.raises(InputError, match=problem):
-        rejoin(folder, display=Quiet(), **arguments)
+        rejoin(folder, tell=Quiet(), **arguments)
     assert folder.path.joinpath("run.json").read_bytes() == before
 
 

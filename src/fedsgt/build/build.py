@@ -8,31 +8,27 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from fedsgt.build.targets import Recipe, Target
+from fedsgt.engine.events import Listener, ModuleFinished, RoundFinished, ignore
 from fedsgt.engine.task import Engine, Result, RoundFailed, Task, Tensors
 from fedsgt.stack import profile
 from fedsgt.store import CorruptModule, Manifest, MissingModule, Modules, Origin
 
 
-class Watcher(Protocol):
-    """Told how a build goes on; it decides nothing."""
-
-    def round_done(self, target: Target, result: Result) -> None: ...
-
-    def module_done(self, target: Target, manifest: Manifest) -> None: ...
-
-
-class Gate(Protocol):
-    """Knows which groups may no longer be learnt from."""
+class Deletions(Protocol):
+    """Knows which groups were hit by deletions since the build began."""
 
     def dead(self) -> frozenset[int]:
-        """Groups that a deletion has hit since the build began; asked often, so it is cheap."""
+        """Return the groups that may no longer be learnt from; called often, so it must be cheap."""
 
     def publishing(self) -> AbstractContextManager[frozenset[int]]:
-        """The same, at a time when no deletion destroys: what is written then is seen by the next."""
+        """Hold off the destruction of files, and yield the same groups.
+
+        Whatever is written meanwhile is seen, and destroyed if need be, by the next deletion.
+        """
 
 
 class NoDeletions:
-    """For builds that no request can reach."""
+    """The deletions of a build that no request can reach."""
 
     def dead(self) -> frozenset[int]:
         return frozenset()
@@ -55,7 +51,7 @@ class Progress:
         slices = target.slices
         if took_part is not None:
             slices = {name: held for name, held in slices.items() if name in took_part[done]}
-        return Task(target.key, target.parents, slices, done + 1, self.state)
+        return Task(target.key, target.parents, slices, done + 1, self.state, target.groups)
 
 
 @dataclass
@@ -67,10 +63,12 @@ class Build:
     engine: Engine
     rounds: int
     seed: int
-    watcher: Watcher
-    gate: Gate = field(default_factory=NoDeletions)
+    tell: Listener = ignore
+    deletions: Deletions = field(default_factory=NoDeletions)
     took_part: Mapping[str, Sequence[Collection[str]]] = field(default_factory=dict)
     """By module, round for round: who did when it was first trained; all of its clients, if not told."""
+    trained: list[str] = field(default_factory=list)
+    """Keys of the modules that this build has trained."""
 
     def run(self, targets: Sequence[Target], priority: Callable[[Target], float] | None = None) -> list[str]:
         """Train what is missing; of what could be trained now, the lowest priority value comes first.
@@ -97,7 +95,7 @@ class Build:
                 trained.append(done)
 
     def _drop_dead(self, waiting: list[Target], running: dict[str, Progress]) -> None:
-        dead = self.gate.dead()
+        dead = self.deletions.dead()
         if not dead:
             return
         waiting[:] = [target for target in waiting if dead.isdisjoint(target.groups)]
@@ -133,7 +131,7 @@ class Build:
         if result is None:
             return None
         progress = running[result.key]
-        with self.gate.publishing() as dead:
+        with self.deletions.publishing() as dead:
             if not dead.isdisjoint(progress.target.groups):
                 self._cancel(progress.target, running)
                 return None
@@ -148,13 +146,13 @@ class Build:
 
     def _forgive(self, target: Target, error: Exception) -> None:
         """What a deletion has hit need not succeed: what it stands on is destroyed, or its records gone."""
-        if self.gate.dead().isdisjoint(target.groups):
+        if self.deletions.dead().isdisjoint(target.groups):
             raise error
 
     def _publish(self, progress: Progress, result: Result, running: dict[str, Progress]) -> str | None:
         progress.state = result.state
         progress.participants.append(result.participants)
-        self.watcher.round_done(progress.target, result)
+        self.tell(_round_finished(progress.target, result))
         if len(progress.participants) < self.rounds:
             self.modules.save_round(result.key, result.round, result.state, progress.participants)
             self._submit(progress, running)
@@ -162,7 +160,8 @@ class Build:
         manifest = self.modules.put(self._origin(progress, result), self.engine.finish(result.state))
         self.modules.discard_round(result.key)
         del running[result.key]
-        self.watcher.module_done(progress.target, manifest)
+        self.trained.append(result.key)
+        self.tell(_module_finished(progress.target, manifest))
         return result.key
 
     def _is_present(self, key: str) -> bool:
@@ -197,3 +196,11 @@ class Build:
             machine=dict(profile.machine()),
             metrics={"loss": result.loss},
         )
+
+
+def _round_finished(target: Target, result: Result) -> RoundFinished:
+    return RoundFinished(target.key, target.groups, result.round, result.loss, result.seconds)
+
+
+def _module_finished(target: Target, manifest: Manifest) -> ModuleFinished:
+    return ModuleFinished(target.key, target.groups, manifest.sha256, dict(manifest.metrics))

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsgt.engine.inprocess import InProcess
-from fedsgt.engine.task import RoundFailed, Task, Tensors, Update
+from fedsgt.engine.task import RoundFailed, Task, Tensors
 from fedsgt.engine.worker import Setup
 from fedsgt.stack.stack import Stack
 
@@ -18,19 +18,13 @@ def first_updates(setup: Setup, stack: Stack) -> NDArray[np.float32]:
     """
     slices = {client: tuple(range(len(held))) for client, held in setup.slices.items()}
     task = Task(f"first-updates-{setup.run.training.seed}", (), slices)
-    rows: dict[str, NDArray[np.float32]] = {}
-
-    def keep(task: Task, update: Update) -> None:
-        rows[update.client] = _flat(update.state) - beginning
-
     try:
-        with InProcess(setup, stack, keep) as engine:
+        with InProcess(setup, stack) as engine:
             beginning = _flat(engine.server.start(task))
-            engine.submit(task)
-            while engine.wait() is None:
-                pass
+            updates = engine.updates(task)
     except RoundFailed as failed:
         raise failed.cause from None
+    rows = {client: _flat(update.state) - beginning for client, update in updates.items()}
     return np.stack([rows.get(client, np.zeros_like(beginning)) for client in setup.slices])
 
 

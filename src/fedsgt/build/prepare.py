@@ -64,7 +64,8 @@ class Prepared:
             for name, content in zip(table.ids, table.contents, strict=True):
                 self.model.inputs.item(name, content)
                 done += 1
-                progress(done / total)
+                if done * 100 // total > (done - 1) * 100 // total:  # once for each percent
+                    progress(done / total)
 
     def records(self, target: Target) -> int:
         """How many records a round of this module trains on."""

@@ -4,30 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
 
-from fedsgt.build.build import Build, Gate
-from fedsgt.build.display import Display, Work
+from fedsgt.build.build import Build, Deletions
+from fedsgt.build.client_access import LOCAL, ClientAccess
 from fedsgt.build.participation import check_participation
 from fedsgt.build.prepare import Prepared, describe, prepare_held
-from fedsgt.build.site import HERE, Site
 from fedsgt.build.targets import Target
 from fedsgt.config import Config
-from fedsgt.engine.task import Result, Task, Update
-from fedsgt.engine.trackers import Tracker, check_trackers, open_trackers
+from fedsgt.engine.events import ClientUpdated, DataChecked, Event, EventStream, Listener, WorkBegun
+from fedsgt.engine.trackers import check_trackers, open_trackers
 from fedsgt.errors import BackboneChanged, InputError
 from fedsgt.files.optional import check_flower
 from fedsgt.ledger.kinds import MODULES_CHANGED, Kind
 from fedsgt.runs.folder import RunFolder, anchored, check_config, create_run, read_description
 from fedsgt.runs.state import Live
-from fedsgt.store import Manifest, open_objects
+from fedsgt.store import open_objects
 
 Finish: TypeAlias = Callable[[RunFolder], object]
 
 
 def train(
-    config: Config, path: Path, display: Display, finish: Finish | None = None, site: Site = HERE
+    config: Config, path: Path, tell: Listener, finish: Finish | None = None, access: ClientAccess = LOCAL
 ) -> RunFolder:
     """The run in this folder, trained; called again it goes on where it stopped, or finds nothing to do.
 
@@ -37,20 +37,22 @@ def train(
     _check_elsewhere(config)
     existing = check_config(path, config)
     if existing is None:
-        prepared = prepare_held(config, site.holdings(config))
-        folder = _created(path, prepared, display)
+        prepared = prepare_held(config, access.holdings(config))
+        folder = _created(path, prepared, tell)
         with folder.locked():
-            _build(folder, prepared, display, site)
+            _build(folder, prepared, tell, access)
         return folder
     folder = RunFolder(path, config, existing.description)
     with folder.locked():
         folder.sweep()
-        prepared = bring_up_to_date(folder, finish, site)
-        _build(folder, prepared, display, site)
+        prepared = bring_up_to_date(folder, finish, access)
+        _build(folder, prepared, tell, access)
     return RunFolder(path, config, read_description(path))
 
 
-def bring_up_to_date(folder: RunFolder, finish: Finish | None = None, site: Site = HERE) -> Prepared:
+def bring_up_to_date(
+    folder: RunFolder, finish: Finish | None = None, access: ClientAccess = LOCAL
+) -> Prepared:
     """All that a build of this run needs, with every deletion so far in the run's description.
 
     To be called by who has locked the run. Groups that were hit get new fingerprints, so the modules that
@@ -59,7 +61,7 @@ def bring_up_to_date(folder: RunFolder, finish: Finish | None = None, site: Site
     while True:
         live = finished(folder, finish)
         known = live.description
-        held = site.holdings(folder.config, known, live.erased())
+        held = access.holdings(folder.config, known, live.erased())
         prepared = prepare_held(folder.config, held, known)
         fresh = describe(prepared, known, live.position if live.dead else known.as_of)
         difference = known.difference(fresh, live.dead)
@@ -100,42 +102,37 @@ def _check_elsewhere(config: Config) -> None:
         open_objects(url).names("modules/")
 
 
-def _created(path: Path, prepared: Prepared, display: Display) -> RunFolder:
+def _created(path: Path, prepared: Prepared, tell: Listener) -> RunFolder:
     """Nothing is written before everything is checked."""
-    prepared.check_contents(display.checking)
+    prepared.check_contents(lambda share: tell(DataChecked(share)))
     return create_run(path, prepared.run, describe(prepared))
 
 
-def _build(folder: RunFolder, prepared: Prepared, display: Display, site: Site) -> None:
+def _build(folder: RunFolder, prepared: Prepared, tell: Listener, access: ClientAccess) -> None:
     present = {target.key for target in prepared.targets if folder.modules.state(target.key) == "present"}
     missing = [target for target in prepared.targets if target.key not in present]
-    display.begin(work_of(prepared, missing))
+    tell(work_of(prepared, missing))
     if missing:
-        with open_build(folder, prepared, missing, display, site) as build:
+        with open_build(folder, prepared, tell, access) as build:
             if present:  # retraining: the sequence that lacks least serves again first
                 build.run(soonest(prepared, present))
                 tell_built(folder)
             build.run(prepared.targets)
-    if _all_take_part(folder.config, site):
+    if access.all_take_part(folder.config):
         check_participation(folder)
     if missing or not _told(folder):  # it may have been stopped right before
         tell_built(folder)
 
 
-def _all_take_part(config: Config, site: Site) -> bool:
-    """Over a network, also a simulated one, a client whose update cannot be used is left out, and named."""
-    return site is HERE and config.engine.name == "in-process" and config.engine.absent == "wait"
-
-
-def work_of(prepared: Prepared, missing: Sequence[Target]) -> Work:
+def work_of(prepared: Prepared, missing: Sequence[Target]) -> WorkBegun:
     rounds, lacking = prepared.run.training.rounds, {target.groups for target in missing}
-    sequences = [tuple(sequence) for sequence in prepared.plan.sequences]
-    return Work(
+    sequences = tuple(tuple(sequence) for sequence in prepared.plan.sequences)
+    return WorkBegun(
         modules=len(missing),
         rounds=rounds,
         records=sum(prepared.records(target) for target in missing) * rounds,
         sequences=sequences,
-        finished=[sequence for sequence in sequences if sequence not in lacking],
+        finished=tuple(sequence for sequence in sequences if sequence not in lacking),
     )
 
 
@@ -164,27 +161,34 @@ def tell_built(folder: RunFolder) -> None:
 
 @contextmanager
 def open_build(
-    folder: RunFolder, prepared: Prepared, missing: Sequence[Target], display: Display, site: Site = HERE
+    folder: RunFolder, prepared: Prepared, tell: Listener, access: ClientAccess = LOCAL
 ) -> Iterator[Build]:
     """A build into the run's store that deletions can reach, with its engine and its trackers."""
-    training, modules = prepared.run.training, folder.modules
-    trackers = open_trackers(prepared.run.engine.trackers, folder.path)
-    gate = RunGate(folder)
-    recorder = Recorder(trackers, {target.key: target for target in missing}, display, gate)
-    try:
-        with site.engine(folder, prepared, recorder.updated, recorder) as engine:
-            yield Build(prepared.recipe, modules, engine, training.rounds, training.seed, recorder, gate)
-    except BackboneChanged:
-        for key in recorder.done:
-            modules.discard(key)
-        raise
-    finally:
-        for tracker in trackers:
-            tracker.close()
+    training, modules, deletions = prepared.run.training, folder.modules, RunDeletions(folder)
+    with open_trackers(prepared.run.engine.trackers, folder.path) as record:
+        events = EventStream(record_live(record, deletions), without_update_losses(tell))
+        trained: list[str] = []
+        try:
+            with access.engine(folder, prepared, events) as engine:
+                yield Build(
+                    prepared.recipe,
+                    modules,
+                    engine,
+                    training.rounds,
+                    training.seed,
+                    events,
+                    deletions,
+                    trained=trained,
+                )
+        except BackboneChanged:
+            # Nobody knows since when the frozen weights were others: no module of this build can be kept.
+            for key in trained:
+                modules.discard(key)
+            raise
 
 
-class RunGate:
-    """What the run's ledger says of its groups."""
+class RunDeletions:
+    """The deletions that the run's ledger has."""
 
     def __init__(self, folder: RunFolder) -> None:
         self.folder = folder
@@ -198,49 +202,31 @@ class RunGate:
             yield live.dead
 
 
-class Recorder:
-    """Passes what happens on to the trackers and to the display."""
+def record_live(record: Listener, deletions: Deletions) -> Listener:
+    """Return a listener that passes on no update of a module that a deletion has hit.
 
-    def __init__(
-        self, trackers: Sequence[Tracker], targets: dict[str, Target], display: Display, gate: Gate
-    ) -> None:
-        self.trackers, self.targets, self.display, self.gate = trackers, targets, display, gate
-        self.done: list[str] = []
+    A loss is made of the data. It is written while no deletion destroys, so that the next one finds it; the
+    build tells rounds and modules at such a time already.
+    """
 
-    def updated(self, task: Task, update: Update) -> None:
-        target = self.targets[task.key]
-        numbers = {"loss": update.loss, "records": update.records, "seconds": round(update.seconds, 4)}
-        with self.gate.publishing() as dead:  # a loss, too, is made of the data
-            if dead.isdisjoint(target.groups):
-                name = f"{_name(target)}/{update.client}"
-                self._log("update", name, task.round, numbers, module=task.key, client=update.client)
-        self.display.trained(update.records)
+    def listen(event: Event) -> None:
+        if not isinstance(event, ClientUpdated):
+            record(event)
+            return
+        with deletions.publishing() as dead:
+            if dead.isdisjoint(event.groups):
+                record(event)
 
-    def note(self, text: str) -> None:
-        self.display.note(text)
-
-    def trouble(self, client: str, what: str) -> None:
-        for tracker in self.trackers:
-            tracker.log("trouble", client, 0, {}, client=client, what=what)
-        self.display.trouble(client, what)
-
-    def round_done(self, target: Target, result: Result) -> None:
-        numbers = {"loss": result.loss, "seconds": round(result.seconds, 4)}
-        self._log(
-            "round", _name(target), result.round, numbers, module=target.key, groups=list(target.groups)
-        )
-        self.display.round_done(target.groups, result.round, result.loss)
-
-    def module_done(self, target: Target, manifest: Manifest) -> None:
-        self.done.append(target.key)
-        about = {"module": target.key, "groups": list(target.groups), "sha256": manifest.sha256}
-        self._log("module", _name(target), len(target.groups), manifest.metrics, **about)
-        self.display.module_done(target.groups, manifest.metrics["loss"])
-
-    def _log(self, event: str, name: str, step: int, numbers: dict[str, float], **about: object) -> None:
-        for tracker in self.trackers:
-            tracker.log(event, name, step, numbers, **about)
+    return listen
 
 
-def _name(target: Target) -> str:
-    return "-".join(map(str, target.groups))
+def without_update_losses(listener: Listener) -> Listener:
+    """Return a listener that passes on updates without their loss.
+
+    It may be told of a dead module's update, and what it writes lies where no deletion looks for it.
+    """
+
+    def listen(event: Event) -> None:
+        listener(replace(event, loss=None) if isinstance(event, ClientUpdated) else event)
+
+    return listen

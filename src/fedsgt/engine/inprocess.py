@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsgt.engine.aggregate import turns
+from fedsgt.engine.events import Listener, ignore
 from fedsgt.engine.pool import Failure, Inline, Pool, Processes
-from fedsgt.engine.rounds import Round, Server, client_seed
-from fedsgt.engine.task import Notify, Result, RoundFailed, Task, Tensors, Update
+from fedsgt.engine.rounds import Round, Server, client_seed, updated
+from fedsgt.engine.task import Result, RoundFailed, Task, Tensors, Update
 from fedsgt.engine.worker import Setup
 from fedsgt.errors import InputError
 from fedsgt.stack.merge import Mixture
@@ -28,9 +29,9 @@ def _untold(share: float) -> None: ...
 class InProcess:
     """Rounds are cut into one job a client; the order of answers leaves no trace in the result."""
 
-    def __init__(self, setup: Setup, stack: Stack, notify: Notify = lambda task, update: None) -> None:
+    def __init__(self, setup: Setup, stack: Stack, tell: Listener = ignore) -> None:
         workers = setup.run.engine.workers
-        self.setup, self.notify = setup, notify
+        self.setup, self.tell = setup, tell
         self.server = Server(stack, setup.read_module, setup.run.training)
         self.pool: Pool = Processes(setup, workers) if workers else Inline(setup)
         self.capacity = workers + 1
@@ -51,16 +52,22 @@ class InProcess:
             self.pool.submit(self.jobs, "update", task.parents, opened.start, client, slices, seed)
 
     def wait(self) -> Result | None:
-        number, update = self.pool.wait()
-        opened = self.rounds.pop(number, None)
-        if opened is None:  # a job of a round that was cancelled while it ran
+        arrived = self._receive()
+        if arrived is None:
             return None
-        if isinstance(update, Failure):
-            self.cancel(opened.task.key)
-            raise RoundFailed(opened.task.key, update.error())
-        self.notify(opened.task, update)
-        self._add(opened, update)
+        opened, update = arrived
+        self.tell(updated(opened.task, update))
         return None if opened.waiting else opened.result()
+
+    def updates(self, task: Task) -> dict[str, Update]:
+        """Train one round and return every client's update, instead of their average."""
+        self.submit(task)
+        found: dict[str, Update] = {}
+        while self.rounds:
+            arrived = self._receive()
+            if arrived is not None:
+                found[arrived[1].client] = arrived[1]
+        return found
 
     def cancel(self, key: str) -> None:
         numbers = [number for number, opened in self.rounds.items() if opened.task.key == key]
@@ -106,6 +113,18 @@ class InProcess:
             self.close()
         else:
             self.pool.stop()
+
+    def _receive(self) -> tuple[Round, Update] | None:
+        """Wait for one job; None if it belonged to a round that was cancelled while it ran."""
+        number, update = self.pool.wait()
+        opened = self.rounds.pop(number, None)
+        if opened is None:
+            return None
+        if isinstance(update, Failure):
+            self.cancel(opened.task.key)
+            raise RoundFailed(opened.task.key, update.error())
+        self._add(opened, update)
+        return opened, update
 
     def _add(self, opened: Round, update: Update) -> None:
         """All clients are ours here: an update that cannot be used is no client's fault, but an error."""

@@ -8,6 +8,7 @@ import numpy as np
 
 from fedsgt.config.model import Training
 from fedsgt.engine.aggregate import RunningMean
+from fedsgt.engine.events import ClientUpdated
 from fedsgt.engine.seeds import seed_of
 from fedsgt.engine.task import ReadModule, Result, Task, Tensors, Update
 from fedsgt.stack.stack import Stack
@@ -68,6 +69,19 @@ class Round:
         seconds = sum(report[2] for report in reports)
         participants = dict(zip(sorted(self.reports), records, strict=True))
         return Result(self.task.key, self.task.round, mean, participants, loss, seconds)
+
+
+def updated(task: Task, update: Update) -> ClientUpdated:
+    """Return the event that a client's update came in."""
+    return ClientUpdated(
+        module=task.key,
+        groups=task.groups,
+        client=update.client,
+        round=task.round,
+        records=update.records,
+        seconds=update.seconds,
+        loss=update.loss,
+    )
 
 
 def client_seed(task: Task, client: str) -> int:

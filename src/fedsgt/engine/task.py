@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,8 @@ class Task:
     round: int = 1
     state: Tensors | None = field(default=None, repr=False)
     """What the round starts from; none in the first round, which starts fresh."""
+    groups: tuple[int, ...] = ()
+    """Prefix of the module, for events; training does not look at it."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,3 @@ class Engine(Protocol):
 
     def close(self) -> None:
         """Check that the backbone is what it was, and end."""
-
-
-Notify: TypeAlias = Callable[[Task, Update], Any]
-"""Told of every client's update as it comes in."""

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -22,7 +23,7 @@ from fedsgt.build.targets import Recipe, Target
 from fedsgt.data import Client, Table, group_fingerprint, slice_fingerprint
 from fedsgt.engine.inprocess import InProcess
 from fedsgt.engine.seeds import seed_of
-from fedsgt.engine.task import Result, Task, Update
+from fedsgt.engine.tally import share_of
 from fedsgt.engine.worker import SliceData
 from fedsgt.errors import InputError
 from fedsgt.files.encoding import frames
@@ -33,7 +34,7 @@ from fedsgt.runs.description import Description
 from fedsgt.runs.folder import RunFolder
 from fedsgt.runs.state import Live
 from fedsgt.serving.answer import answer
-from fedsgt.store import Folder, Manifest, Modules, StoreError
+from fedsgt.store import Folder, Modules, StoreError
 
 Progress: TypeAlias = Callable[[float], None]
 Probabilities: TypeAlias = NDArray[np.floating[Any]]
@@ -109,12 +110,13 @@ def experiment(
         _reuse(folder, live, before.targets, modules)
         missing = [target for target in before.targets if modules.state(target.key) != "present"]
         work = sum(map(prepared.records, missing)) * training.rounds + shadows.records * shadows.rounds
-        watcher = _Watcher(folder, live, work, progress)
         setup = prepared.setup(modules, Path(path) / "cache")
         held = {name: [*parts, *shadows.slices[name]] for name, parts in setup.slices.items()}
-        with InProcess(replace(setup, slices=held), prepared.model.stack, watcher.updated) as engine:
+        with InProcess(replace(setup, slices=held), prepared.model.stack, share_of(work, progress)) as engine:
             for targets, rounds in ((missing, training.rounds), (shadows.targets, shadows.rounds)):
-                Build(prepared.recipe, modules, engine, rounds, training.seed, watcher).run(targets)
+                build = Build(prepared.recipe, modules, engine, rounds, training.seed)
+                build.deletions = _StopAtRequest(folder, live)
+                build.run(targets)
             return before.ask(engine), shadows.ask(engine)
 
 
@@ -171,19 +173,18 @@ def _reuse(folder: RunFolder, live: Live, targets: Sequence[Target], modules: Mo
                 continue
 
 
-class _Watcher:
-    """Tells the share of the work that is done; a record that is deleted meanwhile must not be used on."""
+class _StopAtRequest:
+    """Ends the build with an error at the first deletion: a deleted record must not be used any further."""
 
-    def __init__(self, folder: RunFolder, live: Live, work: int, progress: Progress) -> None:
+    def __init__(self, folder: RunFolder, live: Live) -> None:
         self.folder, self.live = folder, live
-        self.work, self.done, self.progress = work, 0, progress
 
-    def updated(self, task: Task, update: Update) -> None:
+    def dead(self) -> frozenset[int]:
         if self.folder.live().last_request != self.live.last_request:
             raise InputError(f"{self.folder.path}: a deletion came in meanwhile; start again")
-        self.done += update.records
-        self.progress(self.done / self.work)
+        return frozenset()
 
-    def round_done(self, target: Target, result: Result) -> None: ...
-
-    def module_done(self, target: Target, manifest: Manifest) -> None: ...
+    @contextmanager
+    def publishing(self) -> Iterator[frozenset[int]]:
+        # No lock: these modules lie in a temporary folder, which no deletion looks into.
+        yield self.dead()

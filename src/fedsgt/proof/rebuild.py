@@ -19,25 +19,24 @@ import numpy as np
 import torch
 
 from fedsgt.build.build import Build
+from fedsgt.build.client_access import LOCAL, ClientAccess
 from fedsgt.build.prepare import Prepared, prepare_again
-from fedsgt.build.site import HERE, Site, open_engine
 from fedsgt.build.targets import Recipe, Target
 from fedsgt.data import Table
-from fedsgt.engine.task import Result, Task, Update
+from fedsgt.engine.tally import share_of
 from fedsgt.errors import InputError
 from fedsgt.proof.rebuild_folder import read_notes, read_retained
 from fedsgt.runs.description import Description
 from fedsgt.runs.folder import RunFolder, open_run
-from fedsgt.store import Manifest
 
 Tell = Callable[[dict[str, Any]], None]
 
 
-def rebuild(folder: RunFolder, seed: int, tell: Tell, site: Site = HERE) -> None:
+def rebuild(folder: RunFolder, seed: int, tell: Tell, access: ClientAccess = LOCAL) -> None:
     """Train the folder's modules into it, but for those that its data and settings cannot have given."""
     took_part, erased = read_notes(folder)
     remote = folder.config.data.partition == "remote"
-    held = site.holdings(folder.config, folder.description, erased) if remote else read_retained(folder)
+    held = access.holdings(folder.config, folder.description, erased) if remote else read_retained(folder)
     known = folder.description
     no_test = Table((), (), (), None, known.labels)  # nothing is predicted, only trained
     prepared = prepare_again(folder.config, held, known, known.plan_made(), no_test)
@@ -48,9 +47,11 @@ def rebuild(folder: RunFolder, seed: int, tell: Tell, site: Site = HERE) -> None
     if not targets:
         return
     _stir(seed)
-    watcher, training = _Watcher(prepared, targets, tell), prepared.run.training
-    with open_engine(folder, prepared, watcher.updated, site) as engine:
-        build = Build(prepared.recipe, folder.modules, engine, training.rounds, training.seed, watcher)
+    training = prepared.run.training
+    records = sum(prepared.records(target) for target in targets) * training.rounds
+    listener = share_of(records, lambda share: tell({"share": share}))
+    with access.engine(folder, prepared, listener) as engine:
+        build = Build(prepared.recipe, folder.modules, engine, training.rounds, training.seed)
         build.took_part = took_part
         build.run(targets, _order(targets, random.Random(seed)))
 
@@ -113,23 +114,6 @@ def _order(targets: Sequence[Target], rng: random.Random) -> Callable[[Target], 
     if roots[0] == first:
         roots.append(roots.pop(0))
     return lambda target: roots.index(target.groups[0]) + rng.random()
-
-
-class _Watcher:
-    """Tells the share of the work that is done, by records."""
-
-    def __init__(self, prepared: Prepared, targets: Sequence[Target], tell: Tell) -> None:
-        rounds = prepared.run.training.rounds
-        self.total = sum(prepared.records(target) for target in targets) * rounds
-        self.done, self.tell = 0, tell
-
-    def updated(self, task: Task, update: Update) -> None:
-        self.done += update.records
-        self.tell({"share": self.done / self.total})
-
-    def round_done(self, target: Target, result: Result) -> None: ...
-
-    def module_done(self, target: Target, manifest: Manifest) -> None: ...
 
 
 def _end_with_parent(path: Path) -> None:

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
-from fedsgt.build.display import Display
 from fedsgt.build.prepare import Prepared, describe, prepare
 from fedsgt.build.targets import Target
 from fedsgt.build.train import bring_up_to_date, finished, open_build, tell_built, work_of
 from fedsgt.data import load_table
+from fedsgt.engine.events import Listener
 from fedsgt.errors import InputError
 from fedsgt.runs.description import ClientEntry, Description
 from fedsgt.runs.folder import RunFolder
@@ -34,9 +34,7 @@ class Joined:
     """Modules; those that were live are as they were."""
 
 
-def rejoin(
-    folder: RunFolder, client: str, source: Path, slices: int, groups: int, display: Display
-) -> Joined:
+def rejoin(folder: RunFolder, client: str, source: Path, slices: int, groups: int, tell: Listener) -> Joined:
     """Take the client in with these records, and train what puts them on top of each live prefix."""
     if folder.config.data.partition == "remote":
         raise InputError(f"{folder.path}: a client that holds its data itself comes back in a new run")
@@ -55,7 +53,7 @@ def rejoin(
                     folder.describe_anew(fresh)
                     break
         added = list(range(first, first + groups))
-        return Joined(entry.name, sum(entry.records), added, _train(folder, prepared, added, display))
+        return Joined(entry.name, sum(entry.records), added, _train(folder, prepared, added, tell))
 
 
 def _entry(folder: RunFolder, known: Description, client: str, source: Path, slices: int) -> ClientEntry:
@@ -109,13 +107,13 @@ def _check(prepared: Prepared, name: str) -> None:
         prepared.model.inputs.item(record, content)
 
 
-def _train(folder: RunFolder, prepared: Prepared, added: Sequence[int], display: Display) -> int:
+def _train(folder: RunFolder, prepared: Prepared, added: Sequence[int], tell: Listener) -> int:
     """The modules of the new groups that stand on live ones or on one another."""
     wanted: list[Target] = [
         target for target in prepared.targets if target.groups[-1] in added and _stands(folder, target, added)
     ]
-    display.begin(work_of(prepared, wanted))
-    with open_build(folder, prepared, wanted, display) as build:
+    tell(work_of(prepared, wanted))
+    with open_build(folder, prepared, tell) as build:
         trained = build.run(wanted)
     tell_built(folder)
     return len(trained)

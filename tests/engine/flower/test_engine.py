@@ -60,13 +60,13 @@ def test_all_that_can_be_trained_travels_together_and_frozen_modules_once(
     image: World, tmp_path: Path
 ) -> None:
     """L rounds instead of B L, and no module goes to a client twice."""
-    site = Nodes()
-    folder = train(image.config("training.rounds=2"), tmp_path / "run", Quiet(), site=site)
+    access = Nodes()
+    folder = train(image.config("training.rounds=2"), tmp_path / "run", Quiet(), access=access)
     traffic = read_traffic(folder)
     assert traffic is not None
     assert traffic.rounds == GROUPS * 2
     for name, line in traffic.clients.items():
-        orders = [order for order in site.orders if order.client == name]
+        orders = [order for order in access.orders if order.client == name]
         assert line.messages == len(orders) <= GROUPS * 2
         assert line.modules == sum(len(order.jobs) for order in orders) > line.messages
         sent = [key for order in orders for key in order.modules]
@@ -77,17 +77,17 @@ def test_all_that_can_be_trained_travels_together_and_frozen_modules_once(
 
 def test_a_forecast_counts_what_is_carried(image: World, tmp_path: Path) -> None:
     """`fedsgt plan`: what each round starts from and sends up, and frozen modules once each."""
-    site = Nodes()
-    folder = train(image.config(), tmp_path / "run", Quiet(), site=site)
+    access = Nodes()
+    folder = train(image.config(), tmp_path / "run", Quiet(), access=access)
     counts = np.zeros((len(folder.description.clients), GROUPS), dtype=np.int64)
     for client, groups in enumerate(folder.description.groups_of):
         np.add.at(counts[client], groups, 1)
-    size = sum(tensor.nbytes for tensor in site.orders[0].jobs[0].state.values())
+    size = sum(tensor.nbytes for tensor in access.orders[0].jobs[0].state.values())
     told = forecast(folder.description.plan_made(), counts, Stream(0), size).to_json()["per_client"]
-    sent = [state for order in site.orders for state in (*order.modules.values(), *states_of(order))]
+    sent = [state for order in access.orders for state in (*order.modules.values(), *states_of(order))]
     carried = sum(tensor.nbytes for state in sent for tensor in state.values())
     assert told["download_bytes"] == pytest.approx(carried / len(counts))
-    assert told["upload_bytes"] == pytest.approx(size * sum(len(o.jobs) for o in site.orders) / len(counts))
+    assert told["upload_bytes"] == pytest.approx(size * sum(len(o.jobs) for o in access.orders) / len(counts))
 
 
 def states_of(order: Order) -> list[Tensors]:
@@ -135,7 +135,7 @@ def test_what_cannot_be_used_is_refused_by_name_and_the_round_goes_on(
     spoil, reason = SPOILT[kind]
     display = Quiet()
     config = image.config("grouping.groups=2", "plan.budget=1")
-    folder = train(config, tmp_path / "run", display, site=Nodes(spoil=spoil))
+    folder = train(config, tmp_path / "run", display, access=Nodes(spoil=spoil))
     assert display.troubles
     for client, what in display.troubles:
         assert client == "c1"
@@ -160,7 +160,7 @@ def test_verification_follows_who_took_part(image: World, tmp_path: Path) -> Non
         return replace(answer, updates=updates)
 
     config = image.config("training.rounds=2")
-    folder = train(config, tmp_path / "run", Quiet(), site=Nodes(spoil=second))
+    folder = train(config, tmp_path / "run", Quiet(), access=Nodes(spoil=second))
     took_part = [folder.modules.manifest(entry.key).participants for entry in folder.description.modules]
     with_it = [rounds for rounds in took_part if "c1" in rounds[0]]
     assert with_it
@@ -175,12 +175,12 @@ def test_a_round_without_any_usable_update_is_an_error_that_says_why(image: Worl
     def refuse(order: Order, answer: Answer) -> Answer:
         return Answer()
 
-    site = Nodes(spoil=refuse)
+    access = Nodes(spoil=refuse)
     config = image.without([row for row in image.rows if row.client != "c1"])
     run = config.config("data.clients=1", "grouping.groups=1")
     with pytest.raises(InputError, match="no update to go on with: client c1: update refused"):
-        train(run, tmp_path / "run", Quiet(), site=site)
-    again = train(run, tmp_path / "run", Quiet(), site=Nodes())
+        train(run, tmp_path / "run", Quiet(), access=access)
+    again = train(run, tmp_path / "run", Quiet(), access=Nodes())
     assert made(again) == trained(tmp_path / "here", run)
 
 
@@ -198,20 +198,20 @@ def leaves(times: int) -> Spoil:
 
 def test_a_client_that_is_away_is_waited_for(image: World, tmp_path: Path) -> None:
     display = Quiet()
-    folder = train(image.config(), tmp_path / "run", display, site=Nodes(spoil=leaves(2)))
+    folder = train(image.config(), tmp_path / "run", display, access=Nodes(spoil=leaves(2)))
     assert [what for _, what in display.troubles if "waiting for it" in what]
     assert made(folder) == trained(tmp_path / "here", image.config())
 
 
 def test_a_client_whose_program_fails_each_time_is_not_asked_forever(image: World, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"client c1: gave no answer .*Gone: nobody there"):
-        train(image.config(), tmp_path / "run", Quiet(), site=Nodes(spoil=leaves(99)))
+        train(image.config(), tmp_path / "run", Quiet(), access=Nodes(spoil=leaves(99)))
 
 
 def test_or_the_round_goes_on_without_it(image: World, tmp_path: Path) -> None:
     config = image.config("engine.absent=go-on")
     display = Quiet()
-    folder = train(config, tmp_path / "run", display, site=Nodes(spoil=leaves(1)))
+    folder = train(config, tmp_path / "run", display, access=Nodes(spoil=leaves(1)))
     assert [what for _, what in display.troubles if "goes on without it" in what]
     first_ones = [entry for entry in folder.description.modules if len(entry.groups) == 1]
     rounds = [folder.modules.manifest(entry.key).participants[0] for entry in first_ones]
@@ -222,7 +222,7 @@ def test_or_the_round_goes_on_without_it(image: World, tmp_path: Path) -> None:
 def test_a_client_that_is_slow_is_left_out_after_the_timeout(image: World, tmp_path: Path) -> None:
     config = image.config("engine.absent=go-on", "engine.timeout=0.5", "grouping.groups=2", "plan.budget=1")
     display = Quiet()
-    folder = train(config, tmp_path / "run", display, site=Nodes(silent=True))
+    folder = train(config, tmp_path / "run", display, access=Nodes(silent=True))
     assert ("c1", "has not answered for 0.5 s; the round goes on without it") in display.troubles
     for entry in folder.description.modules:
         assert "c1" not in folder.modules.manifest(entry.key).participants[0]
@@ -233,9 +233,9 @@ def test_a_node_that_says_it_cannot_is_not_asked_forever(image: World, tmp_path:
         return Answer(problems={job.key: "its disk is full" for job in order.jobs})
 
     with pytest.raises(InputError, match="client c1: its disk is full"):
-        train(image.config(), tmp_path / "run", Quiet(), site=Nodes(spoil=cannot))
+        train(image.config(), tmp_path / "run", Quiet(), access=Nodes(spoil=cannot))
     go_on = image.config("engine.absent=go-on")
-    folder = train(go_on, tmp_path / "run", Quiet(), site=Nodes(spoil=cannot))
+    folder = train(go_on, tmp_path / "run", Quiet(), access=Nodes(spoil=cannot))
     assert verify(folder).passed
 
 
@@ -266,8 +266,8 @@ class Forgetful:
 
 def test_a_node_that_lost_modules_is_sent_them_again(image: World, tmp_path: Path) -> None:
     shelf = Forgetful()
-    site = Nodes(shelf=lambda prepared: shelf)
-    folder = train(image.config(), tmp_path / "run", Quiet(), site=site)
+    access = Nodes(shelf=lambda prepared: shelf)
+    folder = train(image.config(), tmp_path / "run", Quiet(), access=access)
     assert shelf.lost
     assert made(folder) == trained(tmp_path / "here", image.config())
     assert shelf.kept[-1] == set()

@@ -12,13 +12,13 @@ from flower_world import Nodes
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, RecordDict
 from tiny_world import Quiet, World, made, trained
 
+from fedsgt.build.client_access import fleet_of
 from fedsgt.build.prepare import Prepared
-from fedsgt.build.site import Teller, fleet_of
 from fedsgt.build.train import train
+from fedsgt.engine.events import Listener
 from fedsgt.engine.flower.engine import FlowerEngine
 from fedsgt.engine.flower.messages import Answer, Order, decode_answer
 from fedsgt.engine.flower.transport import Carrier, Fleet
-from fedsgt.engine.task import Notify
 from fedsgt.errors import InputError
 from fedsgt.ledger.kinds import Kind
 from fedsgt.runs.folder import RunFolder
@@ -70,7 +70,7 @@ def test_who_always_lacks_something_is_not_asked_forever(images: World, tmp_path
         return Answer(lacks=("f" * 64,))
 
     run = images.config("grouping.groups=2", "plan.budget=1")
-    train(run, tmp_path / "run", Quiet(), site=Nodes(spoil=lacks))
+    train(run, tmp_path / "run", Quiet(), access=Nodes(spoil=lacks))
     assert len(asked) == 2, "once a round"
 
 
@@ -97,7 +97,7 @@ def test_a_last_word_costs_nobody_anything(
     monkeypatch.setattr("flower_world.fleet_of", others)
     run = images.config("grouping.groups=2", "plan.budget=1")
     display = Quiet()
-    folder = train(run, tmp_path / "run", display, site=Nodes())
+    folder = train(run, tmp_path / "run", display, access=Nodes())
     assert [client for client, _ in display.troubles] == ["c1"]
     assert all(what.isprintable() for _, what in display.troubles)
     assert made(folder) == trained(tmp_path / "here", run)
@@ -108,10 +108,8 @@ class GoesForGood(Nodes):
     """The client is never there; after some time it deletes everything, and is not needed any more."""
 
     @contextmanager
-    def engine(
-        self, folder: RunFolder, prepared: Prepared, notify: Notify, teller: Teller
-    ) -> Iterator[FlowerEngine]:
-        with super().engine(folder, prepared, notify, teller) as found:
+    def engine(self, folder: RunFolder, prepared: Prepared, tell: Listener) -> Iterator[FlowerEngine]:
+        with super().engine(folder, prepared, tell) as found:
             everybody = found.carrier.nodes()
             found.carrier.nodes = lambda: {n: place for n, place in everybody.items() if n != self.client}
             inner, steps = found.wait, iter(range(3000))
@@ -128,7 +126,7 @@ class GoesForGood(Nodes):
 
 def test_nobody_is_waited_for_in_vain(images: World, tmp_path: Path) -> None:
     """What the absent client has no part in is trained: its own rounds are cancelled, and forgotten."""
-    site = GoesForGood()
-    folder = train(images.config("grouping.groups=4"), tmp_path / "run", Quiet(), site=site)
+    access = GoesForGood()
+    folder = train(images.config("grouping.groups=4"), tmp_path / "run", Quiet(), access=access)
     live = {entry.key for entry in folder.live().modules()}
     assert live == folder.present()

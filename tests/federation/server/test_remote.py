@@ -118,7 +118,7 @@ def trained_here(homes: Path, run: Config, path: Path) -> RunFolder:
 
 def test_the_modules_are_those_of_the_in_process_engine(images: World, homes: Path, tmp_path: Path) -> None:
     run = config(images, "training.rounds=2", "peft.layers=1", "privacy.epsilon=50.0")
-    there = train(run, tmp_path / "there", Quiet(), site=site_of(homes))
+    there = train(run, tmp_path / "there", Quiet(), access=site_of(homes))
     assert made(there) == made(trained_here(homes, run, tmp_path / "here"))
     assert all(client.node is not None for client in there.description.clients)
     for name in NAMES:
@@ -129,7 +129,7 @@ def test_after_a_deletion_the_rest_verifies_and_trains_again(
     images: World, homes: Path, tmp_path: Path
 ) -> None:
     run = config(images)
-    folder = train(run, tmp_path / "run", Quiet(), site=site_of(homes))
+    folder = train(run, tmp_path / "run", Quiet(), access=site_of(homes))
     unlearn(folder, [Deletion("c1", slices=(0,))])
 
     def again(path: Path, seed: int, check: Any, progress: Progress) -> Refused:
@@ -148,7 +148,7 @@ def test_after_a_deletion_the_rest_verifies_and_trains_again(
 
 
 def test_who_has_deleted_everything_may_leave_for_good(images: World, homes: Path, tmp_path: Path) -> None:
-    folder = train(config(images), tmp_path / "run", Quiet(), site=site_of(homes))
+    folder = train(config(images), tmp_path / "run", Quiet(), access=site_of(homes))
     unlearn(folder, [Deletion("c1")])
     for _ in range(2):  # the second finds nothing new to train
         grid = Homes(homes)
@@ -167,16 +167,16 @@ def test_a_client_may_insist_on_privacy(images: World, homes: Path, tmp_path: Pa
         with pytest.raises(
             InputError, match=r"client c0: it takes part only with privacy.epsilon of at most 10"
         ):
-            train(config(images, offered), tmp_path / "run", Quiet(), site=site_of(homes))
+            train(config(images, offered), tmp_path / "run", Quiet(), access=site_of(homes))
     run = config(images, "privacy.epsilon=10.0", "grouping.groups=1")
-    assert made(train(run, tmp_path / "run", Quiet(), site=site_of(homes)))
+    assert made(train(run, tmp_path / "run", Quiet(), access=site_of(homes)))
 
 
 def test_neither_ids_nor_salts_are_in_anything_that_leaves_a_client(
     images: World, homes: Path, tmp_path: Path
 ) -> None:
     grid = Homes(homes)
-    folder = train(config(images), tmp_path / "run", Quiet(), site=site_of(homes, grid))
+    folder = train(config(images), tmp_path / "run", Quiet(), access=site_of(homes, grid))
     secrets = {row.id.encode() for row in images.rows}
     for name in NAMES:
         own = OwnData(load_client(homes / name))
@@ -195,7 +195,7 @@ def test_a_record_that_cannot_be_used_is_named_at_home_only(
     table["image"][3] = b"no image"
     pq.write_table(pa.table(table), homes / "c2" / "records.parquet")
     with pytest.raises(InputError, match="client c2: something is wrong on its machine") as caught:
-        train(config(images), tmp_path / "run", Quiet(), site=site_of(homes))
+        train(config(images), tmp_path / "run", Quiet(), access=site_of(homes))
     assert table["id"][3] not in str(caught.value)
     assert table["id"][3] in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
@@ -215,7 +215,7 @@ def test_records_that_changed_since_they_were_registered_are_not_trained_on(
             return super().push_messages(there)
 
     with pytest.raises(InputError, match="client c0: the records of its slices are not those"):
-        train(config(images), tmp_path / "run", Quiet(), site=site_of(homes, Changes(homes)))
+        train(config(images), tmp_path / "run", Quiet(), access=site_of(homes, Changes(homes)))
 
 
 @pytest.mark.parametrize(
@@ -240,17 +240,17 @@ def test_what_a_client_registers_is_checked(
     honest = trainer.register
     monkeypatch.setattr(trainer, "register", lambda about: honest(about) | wrong)
     with pytest.raises(InputError, match=f"client c3: {message}"):
-        train(config(images), tmp_path / "run", Quiet(), site=site_of(homes))
+        train(config(images), tmp_path / "run", Quiet(), access=site_of(homes))
     assert not (tmp_path / "run").exists()
 
 
 def test_a_client_is_known_by_its_key(images: World, homes: Path, tmp_path: Path) -> None:
     """Another key under the same name is somebody else: a run goes on only with those who began it."""
-    train(config(images), tmp_path / "run", Quiet(), site=site_of(homes))
+    train(config(images), tmp_path / "run", Quiet(), access=site_of(homes))
     keys = known_keys(homes / "server" / "clients")
-    site = RemoteClients(Homes(homes), {**keys, "c1": keys["c2"], "c2": keys["c1"]}, print)
+    access = RemoteClients(Homes(homes), {**keys, "c1": keys["c2"], "c2": keys["c1"]}, print)
     with pytest.raises(InputError, match="client c1: the key in the server's folder is not the one"):
-        train(config(images), tmp_path / "run", Quiet(), recover, site)
+        train(config(images), tmp_path / "run", Quiet(), recover, access)
 
 
 def test_settings_that_do_not_fit_remote_clients(images: World, homes: Path, tmp_path: Path) -> None:
@@ -259,6 +259,6 @@ def test_settings_that_do_not_fit_remote_clients(images: World, homes: Path, tmp
         ("grouping.method=bac", "looks at the records, which stay with remote clients"),
     ):
         with pytest.raises(InputError, match=message):
-            train(config(images, override), tmp_path / "run", Quiet(), site=site_of(homes))
+            train(config(images, override), tmp_path / "run", Quiet(), access=site_of(homes))
     with pytest.raises(InputError, match="train this run with --engine flower"):
         train(config(images), tmp_path / "run", Quiet())

@@ -60,11 +60,11 @@ def rejoin(
     folder = open_run(run)
     recover(folder)
     ready_to_train()
-    from fedsgt.cli.views.training import make_display
+    from fedsgt.cli.views.training import training_view
     from fedsgt.unlearning.rejoin import rejoin as take_in
 
-    with stoppable(), make_display() as display:
-        joined = take_in(folder, client, data, slices, groups, display)
+    with stoppable(), training_view() as view:
+        joined = take_in(folder, client, data, slices, groups, view)
     typer.echo(
         f"{run}: {joined.name} with {counted(joined.records, 'record')} in groups "
         f"{', '.join(map(str, joined.groups))}; {counted(joined.trained, 'module')} trained, "

@@ -19,7 +19,7 @@ from fedsgt.errors import InputError
 from fedsgt.words import counted
 
 if TYPE_CHECKING:
-    from fedsgt.build.display import Display
+    from fedsgt.engine.events import Listener
     from fedsgt.runs.folder import RunFolder
 
 STARTER = Path(fedsgt.__file__).parent / "assets" / "demo.toml"
@@ -60,12 +60,12 @@ def init(
 
 def train_run(run: Config, path: Path) -> None:
     """Train, with progress on standard error and a summary at the end."""
-    from fedsgt.cli.views.training import make_display
+    from fedsgt.cli.views.training import training_view
 
     started = time.monotonic()
-    with stoppable(), make_display() as display:
-        folder = (train_remote if run.data.partition == "remote" else train_here)(run, path, display)
-    trained = display.counts.done if display.counts is not None else 0
+    with stoppable(), training_view() as view:
+        folder = (train_remote if run.data.partition == "remote" else train_here)(run, path, view)
+    trained = view.tally.modules
     total = len(folder.description.modules)
     typer.echo(
         f"{path}: {counted(total, 'module')} of {counted(len(folder.description.sequences), 'sequence')}; "
@@ -87,15 +87,15 @@ def _runs(run: Config) -> Path:
     return server_of(run).runs
 
 
-def train_here(run: Config, path: Path, display: Display) -> RunFolder:
+def train_here(run: Config, path: Path, tell: Listener) -> RunFolder:
     ready_to_train()
     from fedsgt.build.train import train as build_run
     from fedsgt.unlearning.unlearn import recover
 
-    return build_run(run, path, display, recover)
+    return build_run(run, path, tell, recover)
 
 
-def train_remote(run: Config, path: Path, display: Display) -> RunFolder:
+def train_remote(run: Config, path: Path, tell: Listener) -> RunFolder:
     """The clients hold their records themselves: the server that they are connected to does it."""
     from fedsgt.files.optional import check_flower
 
@@ -104,7 +104,7 @@ def train_remote(run: Config, path: Path, display: Display) -> RunFolder:
     check_flower()
     from fedsgt.federation.server.tasks import train_remotely
 
-    return train_remotely(run, path, display)
+    return train_remotely(run, path, tell)
 
 
 @contextmanager

@@ -1,15 +1,28 @@
-"""How far a training is, for a person: bars with the time left on a terminal, plain lines elsewhere."""
+"""Progress of a training on standard error: bars with the time left on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
+
+import sys
+from typing import Self
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
-from fedsgt.build.display import Counts, Lines, Work
+from fedsgt.engine.events import (
+    ClientTrouble,
+    ClientUpdated,
+    DataChecked,
+    Event,
+    ModuleFinished,
+    Note,
+    RoundFinished,
+    WorkBegun,
+)
+from fedsgt.engine.tally import Tally, print_lines
 
 
 class Bars:
-    """Four bars: sequences, phases, rounds, and records with the time left."""
+    """Four bars: sequences, phases (modules), rounds, and records with the time left."""
 
     def __init__(self, console: Console) -> None:
         columns = (
@@ -20,51 +33,73 @@ class Bars:
         )
         self.progress = Progress(*columns, console=console, transient=True)
         self.bars: dict[str, TaskID] = {}
-        self.counts: Counts | None = None
+        self.tally = Tally()
 
-    def __enter__(self) -> Bars:
+    def __enter__(self) -> Self:
         self.progress.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self.progress.stop()
 
-    def checking(self, share: float) -> None:
+    def __call__(self, event: Event) -> None:
+        self.tally(event)
+        match event:
+            case DataChecked():
+                self._checked(event.share)
+            case WorkBegun():
+                self._begin(event)
+            case ClientUpdated():
+                self.progress.advance(self.bars["records"], event.records)
+            case RoundFinished():
+                self.progress.advance(self.bars["rounds"])
+            case ModuleFinished():
+                self.progress.advance(self.bars["phases"])
+                self.progress.update(self.bars["sequences"], completed=len(self.tally.finished))
+            case ClientTrouble():
+                self._print(f"client {event.client}: {event.what}")
+            case Note():
+                self._print(event.text)
+
+    def _checked(self, share: float) -> None:
         if "checking" not in self.bars:
             self.bars["checking"] = self.progress.add_task("checking", total=100)
         self.progress.update(self.bars["checking"], completed=int(100 * share), visible=share < 1)
 
-    def begin(self, work: Work) -> None:
-        counts = self.counts = Counts(work)
+    def _begin(self, work: WorkBegun) -> None:
         totals = {
-            "sequences": len(counts.sequences),
-            "phases": counts.modules,
-            "rounds": counts.rounds,
-            "records": counts.records,
+            "sequences": len(work.sequences),
+            "phases": work.modules,
+            "rounds": work.modules * work.rounds,
+            "records": work.records,
         }
         for name, total in totals.items():
             self.bars[name] = self.progress.add_task(name, total=total)
-        self.progress.update(self.bars["sequences"], completed=len(counts.finished))
+        self.progress.update(self.bars["sequences"], completed=len(work.finished))
 
-    def trained(self, records: int) -> None:
-        self.progress.advance(self.bars["records"], records)
-
-    def note(self, text: str) -> None:
+    def _print(self, text: str) -> None:
+        # Others' words: rich must not take brackets in them for markup.
         self.progress.console.print(text, markup=False, highlight=False)
 
-    def trouble(self, client: str, what: str) -> None:
-        self.progress.console.print(f"client {client}: {what}", markup=False, highlight=False)
 
-    def round_done(self, groups: tuple[int, ...], number: int, loss: float) -> None:
-        self.progress.advance(self.bars["rounds"])
+class PlainLines:
+    """A line for each module, and for each round but its last."""
 
-    def module_done(self, groups: tuple[int, ...], loss: float) -> None:
-        assert self.counts is not None
-        self.counts.module(groups)
-        self.progress.advance(self.bars["phases"])
-        self.progress.update(self.bars["sequences"], completed=len(self.counts.finished))
+    def __init__(self) -> None:
+        self.tally = Tally()
+        self.listen = print_lines(self.tally, lambda line: print(line, file=sys.stderr, flush=True))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return
+
+    def __call__(self, event: Event) -> None:
+        self.listen(event)
 
 
-def make_display() -> Bars | Lines:
+def training_view() -> Bars | PlainLines:
+    """Return bars if standard error is a terminal, else plain lines."""
     console = Console(stderr=True)
-    return Bars(console) if console.is_terminal else Lines()
+    return Bars(console) if console.is_terminal else PlainLines()

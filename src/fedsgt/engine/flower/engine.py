@@ -12,10 +12,11 @@ from flwr.serverapp import Grid
 
 from fedsgt.config.model import Engine as Settings
 from fedsgt.engine.aggregate import RefusedUpdate, check, check_distance
+from fedsgt.engine.events import ClientTrouble, Listener, ignore
 from fedsgt.engine.flower.messages import Answer, decode_answer, text_of
-from fedsgt.engine.flower.transport import Carrier, Fleet, Flight, Lost, Open, Place, Trouble, reason
-from fedsgt.engine.rounds import Server
-from fedsgt.engine.task import Notify, Result, RoundFailed, Task, Tensors, Update
+from fedsgt.engine.flower.transport import Carrier, Fleet, Flight, Lost, Open, Place, reason
+from fedsgt.engine.rounds import Server, updated
+from fedsgt.engine.task import Result, RoundFailed, Task, Tensors, Update
 from fedsgt.errors import BackboneChanged, InputError
 from fedsgt.words import LONGEST_MESSAGE, printable
 
@@ -35,14 +36,13 @@ class FlowerEngine:
         server: Server,
         fleet: Fleet,
         settings: Settings,
-        notify: Notify = lambda task, update: None,
-        trouble: Trouble = lambda client, what: None,
+        tell: Listener = ignore,
         pause: float = 0.1,
         at_once: int | None = None,
     ) -> None:
         self.server, self.fleet, self.settings = server, fleet, settings
-        self.notify, self.trouble, self.pause = notify, trouble, pause
-        self.carrier = Carrier(grid, nodes, server, fleet, settings, trouble, at_once)
+        self.tell, self.pause = tell, pause
+        self.carrier = Carrier(grid, nodes, server, fleet, settings, tell, at_once)
         self.traffic = self.carrier.traffic
         self.capacity = ALL_AT_ONCE
         self.gathered: list[Open] = []
@@ -79,14 +79,14 @@ class FlowerEngine:
         """Every node that took part checks its backbone, and destroys the modules that it was sent."""
         for client, reply in self.carrier.last_words(self.pause):
             if reply is None:
-                self.trouble(client, "did not answer at the end; it clears up when it starts again")
+                self._trouble(client, "did not answer at the end; it clears up when it starts again")
             elif reply.has_error():
-                self.trouble(client, reason(reply))
+                self._trouble(client, reason(reply))
             elif (said := _last_word(reply)).get("problem"):
                 if said.get("backbone") and self.fleet.ours:
                     raise BackboneChanged(f"client {client}: {said['problem']}")
                 # What others say must not cost everybody's work: verification shows whether it is true.
-                self.trouble(client, printable(said["problem"], LONGEST_MESSAGE))
+                self._trouble(client, printable(said["problem"], LONGEST_MESSAGE))
 
     def __enter__(self) -> Self:
         return self
@@ -153,7 +153,7 @@ class FlowerEngine:
         except RefusedUpdate as refused:
             self._refuse(client, [opened], refused.reason)
             return
-        self.notify(opened.task, update)
+        self.tell(updated(opened.task, update))
         self._heard(opened, client)
 
     def _refuse(self, client: str, rounds: list[Open], why: str) -> None:
@@ -161,19 +161,22 @@ class FlowerEngine:
         why = printable(why, LONGEST_MESSAGE)
         for opened in rounds:
             task = opened.task
-            self.trouble(client, f"update refused (module {task.key[:12]}, round {task.round}): {why}")
+            self._trouble(client, f"update refused (module {task.key[:12]}, round {task.round}): {why}")
             opened.reasons.append(f"client {client}: update refused: {why}")
             self._heard(opened, client)
 
     def _without(self, lost: Lost) -> None:
         """Go on without a client that is away, or says that it cannot; who waits for all has an error."""
         stops = lost.final and self.settings.absent == "wait"
-        self.trouble(lost.client, lost.why if stops else f"{lost.why}; the round goes on without it")
+        self._trouble(lost.client, lost.why if stops else f"{lost.why}; the round goes on without it")
         for opened in lost.rounds:
             opened.reasons.append(f"client {lost.client}: {lost.why}")
             if stops:
                 self._fail(opened)
             self._heard(opened, lost.client)
+
+    def _trouble(self, client: str, what: str) -> None:
+        self.tell(ClientTrouble(client, what))
 
     def _heard(self, opened: Open, client: str) -> None:
         opened.leave_out(client)  # unless its update is in

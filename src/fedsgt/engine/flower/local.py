@@ -7,14 +7,14 @@ from contextlib import contextmanager
 
 from flwr.serverapp import Grid
 
+from fedsgt.engine.events import Listener
 from fedsgt.engine.flower.client_app import make_client_app
 from fedsgt.engine.flower.engine import FlowerEngine
 from fedsgt.engine.flower.local_grid import LocalGrid
 from fedsgt.engine.flower.node import Node, SharedStore
-from fedsgt.engine.flower.transport import Fleet, Place, Trouble
+from fedsgt.engine.flower.transport import Fleet, Place
 from fedsgt.engine.pool import Inline, Pool, Processes
 from fedsgt.engine.rounds import Server
-from fedsgt.engine.task import Notify
 from fedsgt.engine.worker import Setup
 
 EACH = 16  # messages under way for each process of a simulation
@@ -26,9 +26,7 @@ def nodes_of(grid: Grid, clients: Mapping[str, object]) -> dict[str, Place]:
 
 
 @contextmanager
-def open_local(
-    setup: Setup, server: Server, fleet: Fleet, notify: Notify, trouble: Trouble
-) -> Iterator[FlowerEngine]:
+def open_local(setup: Setup, server: Server, fleet: Fleet, tell: Listener) -> Iterator[FlowerEngine]:
     """Messages go to nodes in this process, which share its workers."""
     workers = setup.run.engine.workers
     pool: Pool = Processes(setup, workers) if workers else Inline(setup)
@@ -36,16 +34,14 @@ def open_local(
     grid = LocalGrid(make_client_app(lambda context: node), len(setup.slices))
     try:
         nodes = nodes_of(grid, setup.slices)
-        with FlowerEngine(grid, lambda: nodes, server, fleet, setup.run.engine, notify, trouble) as engine:
+        with FlowerEngine(grid, lambda: nodes, server, fleet, setup.run.engine, tell) as engine:
             yield engine
     finally:
         pool.stop()
 
 
 @contextmanager
-def open_simulated(
-    setup: Setup, server: Server, fleet: Fleet, notify: Notify, trouble: Trouble
-) -> Iterator[FlowerEngine]:
+def open_simulated(setup: Setup, server: Server, fleet: Fleet, tell: Listener) -> Iterator[FlowerEngine]:
     """Messages go to nodes on Ray: so many processes as the engine has workers."""
     from fedsgt.engine.flower.simulation import simulated
 
@@ -58,8 +54,7 @@ def open_simulated(
             server,
             fleet,
             setup.run.engine,
-            notify,
-            trouble,
+            tell,
             pause=0.05,
             at_once=EACH * processes,
         ) as engine:

@@ -13,6 +13,7 @@ from flwr.serverapp import Grid
 
 from fedsgt.config.model import Engine as Settings
 from fedsgt.engine.aggregate import turns
+from fedsgt.engine.events import ClientTrouble, Listener
 from fedsgt.engine.flower.internals import ErrorCode
 from fedsgt.engine.flower.messages import Job, Order, as_record, encode_order, say, size_of
 from fedsgt.engine.rounds import Round, Server, client_seed
@@ -26,8 +27,6 @@ PATIENCE = 60.0  # seconds for a last word with each node
 LONG = 30 * 86400.0  # seconds that a message may be under way to a client that is waited for
 LOOK_SECONDS = 2.0  # between two looks whether nodes are still those that were asked
 AWAY = (ErrorCode.NODE_UNAVAILABLE, ErrorCode.MESSAGE_UNAVAILABLE, ErrorCode.REPLY_MESSAGE_UNAVAILABLE)
-Trouble: TypeAlias = Callable[[str, str], Any]
-"""Told of a client that cannot or may not take part, and why."""
 
 
 class Place(NamedTuple):
@@ -106,11 +105,11 @@ class Carrier:
         server: Server,
         fleet: Fleet,
         settings: Settings,
-        trouble: Trouble,
+        tell: Listener,
         at_once: int | None = None,
     ) -> None:
         self.grid, self.nodes, self.server, self.fleet, self.settings = grid, nodes, server, fleet, settings
-        self.trouble, self.traffic, self.at_once = trouble, Traffic(), at_once
+        self.tell, self.traffic, self.at_once = tell, Traffic(), at_once
         self.outbox: deque[tuple[str, list[Open]]] = deque()
         self.flights: dict[str, Flight] = {}
         self.away: dict[str, list[Open]] = {}
@@ -281,7 +280,7 @@ class Carrier:
     def _missing(self, client: str, rounds: list[Open], why: str) -> None:
         left = [opened for opened in rounds if not opened.over]
         if self.settings.absent == "wait" and left:
-            self.trouble(client, f"{why}; waiting for it")
+            self.tell(ClientTrouble(client, f"{why}; waiting for it"))
             self.away.setdefault(client, []).extend(left)
         elif left:
             self.lost.append(Lost(client, left, why, final=False))

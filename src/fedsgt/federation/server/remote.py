@@ -6,7 +6,7 @@ import hashlib
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -15,15 +15,15 @@ from cryptography.hazmat.primitives import serialization
 from flwr.app import Message
 from flwr.serverapp import Grid
 
+from fedsgt.build.client_access import counted_in, fleet_of
 from fedsgt.build.prepare import Prepared
-from fedsgt.build.site import Teller, counted_in, fleet_of
 from fedsgt.config import Config
 from fedsgt.data.remote_client import Registered
+from fedsgt.engine.events import Listener, Note
 from fedsgt.engine.flower.engine import FlowerEngine
 from fedsgt.engine.flower.messages import say, size_of, text_of
 from fedsgt.engine.flower.transport import AWAY, MOST_FAILURES, Place, reason
 from fedsgt.engine.rounds import Server
-from fedsgt.engine.task import Notify
 from fedsgt.errors import InputError
 from fedsgt.files.encoding import frames
 from fedsgt.runs.description import ClientEntry, Description
@@ -42,9 +42,7 @@ SECTIONS = ("model", "peft", "training", "privacy")
 class RemoteClients:
     """The clients whose public keys the server knows, by name."""
 
-    def __init__(
-        self, grid: Grid, keys: Mapping[str, str], tell: Callable[[str], None], pause: float = 0.5
-    ) -> None:
+    def __init__(self, grid: Grid, keys: Mapping[str, str], tell: Listener, pause: float = 0.5) -> None:
         self.grid, self.keys, self.tell, self.pause = grid, keys, tell, pause
         self.erased: Mapping[str, Erased] = {}
 
@@ -80,9 +78,7 @@ class RemoteClients:
         return Holdings((), {}, run.data.labels, None, tuple(clients[name] for name in names))
 
     @contextmanager
-    def engine(
-        self, folder: RunFolder, prepared: Prepared, notify: Notify, teller: Teller
-    ) -> Iterator[FlowerEngine]:
+    def engine(self, folder: RunFolder, prepared: Prepared, tell: Listener) -> Iterator[FlowerEngine]:
         run, known = prepared.run, folder.description
         marks = {client.name: client.fingerprints() for client in prepared.clients}
 
@@ -93,12 +89,13 @@ class RemoteClients:
         fleet = replace(fleet_of(folder, prepared), about=about, ours=False)
         server = Server(prepared.model.stack, folder.modules.get, run.training)
         with (
-            FlowerEngine(
-                self.grid, self.nodes, server, fleet, run.engine, notify, teller.trouble, self.pause
-            ) as engine,
+            FlowerEngine(self.grid, self.nodes, server, fleet, run.engine, tell, self.pause) as engine,
             counted_in(folder, engine.traffic),
         ):
             yield engine
+
+    def all_take_part(self, run: Config) -> bool:
+        return False  # a round goes on without a client whose update is refused
 
     def _about(self, run: Config, known: Description | None, client: str, slices: int) -> dict[str, Any]:
         gone = self.erased.get(client, Erased())
@@ -139,7 +136,7 @@ class RemoteClients:
                 asked[number] = name
             missing = sorted(set(waiting) - nodes.keys())
             if missing and (line := f"waiting for {', '.join(missing)} to connect") != told:
-                self.tell(line)
+                self.tell(Note(line))
                 told = line
             for reply in self.grid.pull_messages(list(asked)) if asked else ():
                 number = reply.metadata.reply_to_message_id
@@ -154,7 +151,7 @@ class RemoteClients:
         return found
 
     def _failed(self, failures: Counter[str], name: str, reply: Message) -> None:
-        self.tell(f"client {name} did not register ({reason(reply)}); asking again")
+        self.tell(Note(f"client {name} did not register ({reason(reply)}); asking again"))
         failures[name] += reply.error.code not in AWAY
         if failures[name] >= MOST_FAILURES:
             raise InputError(f"client {name} cannot register ({reason(reply)})")

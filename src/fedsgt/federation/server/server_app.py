@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
-from fedsgt.build.display import Lines, Relay
 from fedsgt.config import load
+from fedsgt.engine.events import Listener, Note, append_line, relay
+from fedsgt.engine.tally import Tally, print_lines
 from fedsgt.errors import InputError
 from fedsgt.files.locks import Busy
 from fedsgt.stack import profile
 
 if TYPE_CHECKING:
-    from fedsgt.build.site import Site
+    from fedsgt.build.client_access import ClientAccess
 
 BUSY_SECONDS = 30.0
+Report = Callable[..., None]
 app = ServerApp()
 
 
@@ -27,23 +31,42 @@ app = ServerApp()
 def main(grid: Grid, context: Context) -> None:
     """Train the run of a configuration, or train modules of a folder again to verify them.
 
-    What happens is told in the file `progress`, or printed if there is none.
+    Events go into the file `progress`, a line of JSON each, with the outcome in the last line; they are
+    printed if no such file is given.
     """
     os.environ.update(profile.environment())  # before torch is imported
     given = {name: str(value) for name, value in context.run_config.items()}
-    display = Relay(Path(given["progress"])) if given.get("progress") else Lines()
+    progress = Path(given["progress"]) if given.get("progress") else None
+    report = _reporter(progress)
+    tell = relay(progress) if progress else print_lines(Tally(), _print)
     try:
         if given["task"] == "rebuild":
-            _rebuild(grid, given, display)
+            _rebuild(grid, given, tell, report)
         else:
-            _train(grid, given, display)
+            _train(grid, given, tell)
     except InputError as error:
-        display.say("error", message=str(error))
+        report("error", message=str(error))
         raise
-    display.say("done")
+    report("done")
 
 
-def _train(grid: Grid, given: dict[str, str], display: Relay | Lines) -> None:
+def _reporter(progress: Path | None) -> Report:
+    """Return a function that reports what is no event of a training: the outcome, and a rebuild's lines."""
+
+    def report(event: str, **values: Any) -> None:
+        if progress is not None:
+            append_line(progress, {"event": event, **values})
+        elif values:
+            _print(f"{event}: {', '.join(map(str, values.values()))}")
+
+    return report
+
+
+def _print(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def _train(grid: Grid, given: dict[str, str], tell: Listener) -> None:
     from fedsgt.build.train import train
     from fedsgt.unlearning.unlearn import recover
 
@@ -52,30 +75,30 @@ def _train(grid: Grid, given: dict[str, str], display: Relay | Lines) -> None:
     file = Path(given["config"])
     run = load(file)
     output = Path(given["output"] or Path("runs") / file.stem)
-    site = _site(grid, run.data.partition, given, display)
+    access = _access(grid, run.data.partition, given, tell)
     until = time.monotonic() + BUSY_SECONDS
     while True:
         try:
-            train(run, output, display, recover, site)
+            train(run, output, tell, recover, access)
             return
         except Busy:
             # The app of a SuperLink that was killed lives on for some seconds.
             if time.monotonic() > until:
                 raise
-            display.note("another training of this run is still there; waiting for its end")
+            tell(Note("another training of this run is still there; waiting for its end"))
             time.sleep(BUSY_SECONDS / 10)
 
 
-def _rebuild(grid: Grid, given: dict[str, str], display: Relay | Lines) -> None:
+def _rebuild(grid: Grid, given: dict[str, str], tell: Listener, report: Report) -> None:
     from fedsgt.proof.rebuild import rebuild
     from fedsgt.runs.folder import open_run
 
     folder = open_run(Path(given["output"]))
-    site = _site(grid, folder.config.data.partition, given, display)
-    rebuild(folder, int(given["seed"]), lambda line: display.say("rebuild", **line), site)
+    access = _access(grid, folder.config.data.partition, given, tell)
+    rebuild(folder, int(given["seed"]), lambda line: report("rebuild", **line), access)
 
 
-def _site(grid: Grid, partition: str, given: dict[str, str], display: Relay | Lines) -> Site:
+def _access(grid: Grid, partition: str, given: dict[str, str], tell: Listener) -> ClientAccess:
     if partition != "remote":
         raise InputError(
             f"data.partition is {partition}, but the Flower app trains runs of remote clients only; "
@@ -86,4 +109,4 @@ def _site(grid: Grid, partition: str, given: dict[str, str], display: Relay | Li
     from fedsgt.federation.settings import load_server
 
     keys = known_keys(load_server(given["server"]).clients)
-    return RemoteClients(grid, keys, display.note)
+    return RemoteClients(grid, keys, tell)

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from fedsgt.build.display import Display, replay
 from fedsgt.config import Config, to_toml
+from fedsgt.engine.events import Listener, from_json
 from fedsgt.errors import InputError
 from fedsgt.federation.server.submit import Submitted, submit
 from fedsgt.federation.settings import ServerSettings, server_of
@@ -24,7 +24,7 @@ ASK_SECONDS = 5.0  # between two questions whether it still runs
 Line: TypeAlias = dict[str, Any]
 
 
-def train_remotely(run: Config, path: Path, display: Display) -> RunFolder:
+def train_remotely(run: Config, path: Path, tell: Listener) -> RunFolder:
     """As `fedsgt.build.train.train`, by the app at the run's server, where the clients are connected."""
     settings = server_of(run)
     if path.absolute().parent.resolve() != settings.runs.resolve():
@@ -37,7 +37,7 @@ def train_remotely(run: Config, path: Path, display: Display) -> RunFolder:
         config.write_text(to_toml(anchored(run)), encoding="utf-8")
         given = {"task": "train", "config": str(config), "output": str(path.absolute())}
         for line in conducted(settings, place, given):
-            replay(line, display)
+            tell(from_json(line))
     return open_run(path)
 
 

@@ -1,4 +1,4 @@
-"""Where a run is carried out: who holds its records, and what trains on them."""
+"""Access to a run's clients: what is known of their records, and an engine that trains on them."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Protocol
 
 from fedsgt.build.prepare import Prepared
 from fedsgt.config import Config
+from fedsgt.engine.events import Listener, Note
 from fedsgt.engine.inprocess import InProcess
 from fedsgt.engine.rounds import Server
-from fedsgt.engine.task import Engine, Notify
+from fedsgt.engine.task import Engine
 from fedsgt.engine.traffic import Traffic
 from fedsgt.errors import InputError
 from fedsgt.runs.description import Description
@@ -19,33 +20,27 @@ from fedsgt.runs.records import Holdings, load_holdings
 from fedsgt.runs.state import Erased
 from fedsgt.runs.traffic import add_traffic
 
-if TYPE_CHECKING:  # Flower is needed by those who use it only
+if TYPE_CHECKING:  # Flower is an optional package
     from fedsgt.engine.flower.transport import Fleet
 
 
-class Teller(Protocol):
-    """Whoever wants to know how the clients fare."""
-
-    def trouble(self, client: str, what: str) -> None:
-        """A client cannot or may not take part."""
-
-    def note(self, text: str) -> None: ...
-
-
-class Site(Protocol):
-    """What `train` needs of the world around it."""
+class ClientAccess(Protocol):
+    """One way to reach a run's clients: on this machine, or over a network."""
 
     def holdings(
         self, run: Config, known: Description | None = None, erased: Mapping[int, Erased] | None = None
-    ) -> Holdings: ...
+    ) -> Holdings:
+        """Return what is known of the clients' records, without those that were erased."""
 
-    def engine(
-        self, folder: RunFolder, prepared: Prepared, notify: Notify, teller: Teller
-    ) -> AbstractContextManager[Engine]: ...
+    def engine(self, folder: RunFolder, prepared: Prepared, tell: Listener) -> AbstractContextManager[Engine]:
+        """Open an engine that trains on the clients' records and tells events to `tell`."""
+
+    def all_take_part(self, run: Config) -> bool:
+        """Whether every client must take part in every round that needs its records."""
 
 
-class Here:
-    """All clients' records are on this machine, in the run's source."""
+class LocalClients:
+    """Clients whose records are all on this machine, in the run's source."""
 
     def holdings(
         self, run: Config, known: Description | None = None, erased: Mapping[int, Erased] | None = None
@@ -58,12 +53,10 @@ class Here:
         return load_holdings(run, known, erased)
 
     @contextmanager
-    def engine(
-        self, folder: RunFolder, prepared: Prepared, notify: Notify, teller: Teller
-    ) -> Iterator[Engine]:
+    def engine(self, folder: RunFolder, prepared: Prepared, tell: Listener) -> Iterator[Engine]:
         setup, name = prepared.setup(folder.modules, folder.cache), prepared.run.engine.name
         if name == "in-process":
-            with InProcess(setup, prepared.model.stack, notify) as engine:
+            with InProcess(setup, prepared.model.stack, tell) as engine:
                 yield engine
             return
         from fedsgt.engine.flower.local import open_local, open_simulated
@@ -72,32 +65,21 @@ class Here:
         make, fleet = open_local, fleet_of(folder, prepared)
         if name == "flower-sim":
             make = open_simulated
-            teller.note(f"starting Ray, for {len(setup.slices)} nodes; this takes some seconds")
-        with make(setup, server, fleet, notify, teller.trouble) as flower, counted_in(folder, flower.traffic):
+            tell(Note(f"starting Ray, for {len(setup.slices)} nodes; this takes some seconds"))
+        with make(setup, server, fleet, tell) as flower, counted_in(folder, flower.traffic):
             yield flower
 
-
-HERE = Here()
-
-
-class Unheard:
-    """For builds without a display."""
-
-    def trouble(self, client: str, what: str) -> None: ...
-
-    def note(self, text: str) -> None: ...
+    def all_take_part(self, run: Config) -> bool:
+        # Over Flower, even on one machine, a round goes on without a client whose update is refused.
+        return run.engine.name == "in-process" and run.engine.absent == "wait"
 
 
-def open_engine(
-    folder: RunFolder, prepared: Prepared, notify: Notify = lambda task, update: None, site: Site = HERE
-) -> AbstractContextManager[Engine]:
-    """What trains the run at this site, for a build that nobody watches."""
-    return site.engine(folder, prepared, notify, Unheard())
+LOCAL = LocalClients()
 
 
 @contextmanager
 def counted_in(folder: RunFolder, traffic: Traffic) -> Iterator[None]:
-    """However the training ends, what it has cost is added up."""
+    """Add an engine's traffic to the run's total, however the training ends."""
     try:
         yield
     finally:
@@ -105,7 +87,7 @@ def counted_in(folder: RunFolder, traffic: Traffic) -> Iterator[None]:
 
 
 def fleet_of(folder: RunFolder, prepared: Prepared) -> Fleet:
-    """What the Flower engine knows of a run: numbers of records, and which modules are there."""
+    """Return what the Flower engine knows of a run: numbers of records, and which modules are there."""
     from fedsgt.engine.flower.transport import Fleet
 
     sizes = {client.name: client.slice_sizes() for client in prepared.clients}

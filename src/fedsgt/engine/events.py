@@ -1,0 +1,160 @@
+"""The stream of events: what happens while modules are trained, told to everything that listens.
+
+An event holds plain values only, so that it can be written as JSON and read in another process. Listeners
+draw progress, write metrics or relay the event. None of them has a say in the training: its bytes are the
+same whoever listens.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, TypeAlias, get_args
+
+
+@dataclass(frozen=True)
+class WorkBegun:
+    """Training begins; the amount of work is known."""
+
+    modules: int
+    """Number of modules to train."""
+    rounds: int
+    """Number of rounds of each module."""
+    records: int
+    """Number of records to train on, summed over all rounds of all these modules."""
+    sequences: tuple[tuple[int, ...], ...]
+    """Sequences of the plan, each as its groups in order."""
+    finished: tuple[tuple[int, ...], ...]
+    """Sequences that lack no module."""
+
+
+@dataclass(frozen=True)
+class DataChecked:
+    """Part of the records was read and found usable."""
+
+    share: float
+    """Share of all records that are checked, from 0 to 1."""
+
+
+@dataclass(frozen=True)
+class ClientUpdated:
+    """A client's update for one round of one module came in and is used."""
+
+    module: str
+    """Key of the module."""
+    groups: tuple[int, ...]
+    """Prefix of the module."""
+    client: str
+    round: int
+    records: int
+    """Number of records that the client trained on."""
+    seconds: float
+    """Seconds that the local training took."""
+    loss: float | None = None
+    """Mean loss over the client's records; None for listeners that a deletion cannot reach.
+
+    A loss is computed from the records. Only listeners whose files a deletion cleans may have it.
+    """
+
+
+@dataclass(frozen=True)
+class RoundFinished:
+    """All updates of a round are averaged."""
+
+    module: str
+    groups: tuple[int, ...]
+    round: int
+    loss: float
+    """Mean loss over the records of all clients that took part."""
+    seconds: float
+    """Seconds that all clients' local training took together."""
+
+
+@dataclass(frozen=True)
+class ModuleFinished:
+    """A module is trained and stored."""
+
+    module: str
+    groups: tuple[int, ...]
+    sha256: str
+    """Hash of the stored tensors."""
+    metrics: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class ClientTrouble:
+    """A client cannot take part, or its update is refused."""
+
+    client: str
+    what: str
+
+
+@dataclass(frozen=True)
+class Note:
+    """A sentence for people, such as the reason for a wait."""
+
+    text: str
+
+
+Event: TypeAlias = (
+    WorkBegun | DataChecked | ClientUpdated | RoundFinished | ModuleFinished | ClientTrouble | Note
+)
+Listener: TypeAlias = Callable[[Event], None]
+
+EVENTS: tuple[type[Event], ...] = get_args(Event)
+KINDS: dict[type[Event], str] = {
+    WorkBegun: "begun",
+    DataChecked: "checked",
+    ClientUpdated: "update",
+    RoundFinished: "round",
+    ModuleFinished: "module",
+    ClientTrouble: "trouble",
+    Note: "note",
+}
+"""Name of each type of event in JSON; metrics files use the same names."""
+
+
+class EventStream:
+    """Hands each event to every listener, in the order in which they were given."""
+
+    def __init__(self, *listeners: Listener) -> None:
+        self.listeners = listeners
+
+    def __call__(self, event: Event) -> None:
+        for listener in self.listeners:
+            listener(event)
+
+
+def ignore(event: Event) -> None:
+    """Listen and do nothing."""
+
+
+def to_json(event: Event) -> dict[str, Any]:
+    """Return the event as an object that `json` can write."""
+    return {"event": KINDS[type(event)]} | {field.name: getattr(event, field.name) for field in fields(event)}
+
+
+def from_json(line: Mapping[str, Any]) -> Event:
+    """Return the event that `to_json` gave this object for."""
+    types = {kind: event for event, kind in KINDS.items()}
+    values = {name: _tuples(value) for name, value in line.items() if name != "event"}
+    return types[line["event"]](**values)
+
+
+def relay(path: Path) -> Listener:
+    """Return a listener that appends each event to a file of JSON lines, for another process to read."""
+    return lambda event: append_line(path, to_json(event))
+
+
+def append_line(path: Path, line: Mapping[str, Any]) -> None:
+    """Append one line of JSON to a file."""
+    # The file is opened for each line: a deletion may have replaced it by one with fewer lines.
+    with path.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(line) + "\n")
+
+
+def _tuples(value: Any) -> Any:
+    """Turn lists into tuples, which JSON has not, at every depth."""
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value

@@ -1,0 +1,80 @@
+"""Counts and lines of text of a training, from its events."""
+
+from __future__ import annotations
+
+import pytest
+
+from fedsgt.engine.events import (
+    ClientTrouble,
+    ClientUpdated,
+    DataChecked,
+    Event,
+    ModuleFinished,
+    Note,
+    RoundFinished,
+    WorkBegun,
+)
+from fedsgt.engine.tally import Tally, print_lines, share_of
+
+WORK = WorkBegun(2, 2, 80, ((0, 1), (1, 0)), ((1, 0),))
+
+
+def updated(records: int) -> ClientUpdated:
+    return ClientUpdated("a" * 64, (0,), "c0", 1, records, 0.5)
+
+
+def finished(*groups: int) -> ModuleFinished:
+    return ModuleFinished("a" * 64, groups, "b" * 64, {"loss": 0.25})
+
+
+def test_what_is_done_is_counted() -> None:
+    tally = Tally()
+    for event in (WORK, updated(10), updated(30), finished(0), finished(0, 1)):
+        tally(event)
+    assert (tally.modules, tally.records) == (2, 40)
+    assert tally.finished == {(1, 0), (0, 1)}, "a module that ends no sequence finishes none"
+
+
+def test_time_left_is_by_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    tally = Tally()
+    tally(WORK)
+    tally(updated(20))
+    now[0] += 5.0
+    assert tally.seconds_left() == pytest.approx(15.0)
+    tally(updated(80))
+    assert tally.seconds_left() == 0.0, "never less than none"
+
+
+def test_lines() -> None:
+    lines: list[str] = []
+    listen = print_lines(Tally(), lines.append)
+    events: list[Event] = [
+        DataChecked(1.0),
+        WORK,
+        updated(80),
+        RoundFinished("a" * 64, (0,), 1, 0.5, 0.1),
+        RoundFinished("a" * 64, (0,), 2, 0.25, 0.1),
+        finished(0),
+        ClientTrouble("c1", "went away"),
+        Note("waiting"),
+    ]
+    for event in events:
+        listen(event)
+    assert lines == [
+        "training 2 modules of 2 sequences, 2 rounds each",
+        "  round 1 of groups 0: loss 0.500",
+        "module 1 of 2 (groups 0): loss 0.250, about 0 s left",
+        "  client c1: went away",
+        "  waiting",
+    ]
+    assert Tally().line(WorkBegun(0, 1, 0, ((0,),), ((0,),))) is None, "nothing to train, nothing to say"
+
+
+def test_share_of_records() -> None:
+    shares: list[float] = []
+    listen = share_of(40, shares.append)
+    for event in (WORK, updated(10), finished(0), updated(30)):
+        listen(event)
+    assert shares == [0.25, 1.0]
