@@ -14,8 +14,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from federation_world import LABELS, command, present, trained_here
 
-from fedsgt.certificates.certificate import Certificate, read_certificate
-from fedsgt.certificates.signing import PublicKey
+from fedsgt.certificates.content import Certificate
+from fedsgt.certificates.keys import PublicKey
+from fedsgt.certificates.signatures import read_certificate
 from fedsgt.config import load
 from fedsgt.data import Columns, Table, load_table
 from fedsgt.federation.client.records import OwnData

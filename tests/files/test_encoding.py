@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsgt.build.targets import Recipe
-from fedsgt.certificates.signing import DOMAIN
+from fedsgt.certificates.signatures import DOMAIN
 from fedsgt.errors import InputError
 from fedsgt.files.encoding import canonical_json, frame, frames, parse_json, signed_json
 from fedsgt.ledger.chain import key_hash, make_row

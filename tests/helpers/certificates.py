@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from fedsgt.certificates.certificate import (
+from fedsgt.certificates.content import (
     Certificate,
     Configuration,
     DeletedPart,
-    Destroyed,
+    DestroyedArtefact,
     LedgerEntry,
-    Request,
-    Served,
+    RequestEntry,
     ServedModule,
+    ServedModules,
 )
-from fedsgt.certificates.signing import SigningKey
+from fedsgt.certificates.keys import SigningKey
 
 KEY = SigningKey(Ed25519PrivateKey.from_private_bytes(bytes(range(32))))
 
@@ -28,7 +28,7 @@ def certificate(position: int = 7, choices: tuple[str, ...] = (), served: bool =
     modules = [ServedModule(key=digest("c"), sha256=digest("3"), prefix=[2, 0])] if served else []
     return Certificate.of(
         run="a run, Zoë's",
-        request=Request(
+        request=RequestEntry(
             position=position,
             ledger_hash=digest("a"),
             time="2026-05-01T10:00:00.5Z",
@@ -47,15 +47,15 @@ def certificate(position: int = 7, choices: tuple[str, ...] = (), served: bool =
             position=position + 1, ledger_hash=digest("b"), time="2026-05-01T10:00:01+00:00"
         ),
         destroyed=[
-            Destroyed(
+            DestroyedArtefact(
                 name="modules/x/module.safetensors", kind="module", sha256=digest("1"), module=digest("1")
             ),
-            Destroyed(
+            DestroyedArtefact(
                 name="modules/y/module.safetensors", kind="module", sha256=digest("2"), module=digest("2")
             ),
-            Destroyed(name="evaluation.json", kind="metrics", sha256=digest("6"), module=None),
+            DestroyedArtefact(name="evaluation.json", kind="metrics", sha256=digest("6"), module=None),
         ],
-        served=Served(groups={"0": digest("7"), "2": digest("8")} if served else {}, modules=modules),
+        served=ServedModules(groups={"0": digest("7"), "2": digest("8")} if served else {}, modules=modules),
         configuration=Configuration(
             config_hash=digest("9"), backbone=digest("0"), profile={"threads": "1", "torch": "2.13.0"}
         ),

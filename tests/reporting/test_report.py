@@ -13,7 +13,8 @@ from paper_run import delete, describe, fill, paper_run, rebuild
 from tiny_world import Quiet, World
 
 from fedsgt.build.train import train
-from fedsgt.certificates.signing import SigningKey, sign
+from fedsgt.certificates.keys import SigningKey
+from fedsgt.certificates.signatures import sign
 from fedsgt.cli.commands.runs import show
 from fedsgt.engine.traffic import Line, Traffic
 from fedsgt.errors import InputError

@@ -13,8 +13,8 @@ from tiny_deletions import bytes_of, copied, prefixes, problems, trained_run
 from tiny_world import Quiet, World, trained
 
 from fedsgt.build.train import train
-from fedsgt.certificates.certificate import read_certificate
-from fedsgt.certificates.signing import PublicKey, SigningKey
+from fedsgt.certificates.keys import PublicKey, SigningKey
+from fedsgt.certificates.signatures import read_certificate
 from fedsgt.engine.cache import ActivationCache
 from fedsgt.errors import InputError
 from fedsgt.runs.folder import RunFolder

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from fedsgt.certificates.signing import MAX_KEY_BYTES
+from fedsgt.certificates.keys import MAX_KEY_BYTES
 from fedsgt.errors import InputError
 from fedsgt.files.durable import read_limited
 

@@ -20,7 +20,7 @@ from typing import Any
 
 import tomli_w
 
-from fedsgt.certificates.certify import PUBLIC_KEY
+from fedsgt.certificates.keys import PUBLIC_KEY
 from fedsgt.data import Columns, load_table
 from fedsgt.data.sources.parquet import read_parquet
 from fedsgt.errors import InputError

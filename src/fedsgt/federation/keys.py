@@ -24,7 +24,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.x509 import Certificate
 
-from fedsgt.certificates.signing import MAX_KEY_BYTES
+from fedsgt.certificates.keys import MAX_KEY_BYTES
 from fedsgt.errors import InputError
 from fedsgt.federation.authority import (
     as_pem,

@@ -19,7 +19,7 @@ from typing import Annotated, Any, Literal, Self
 from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from fedsgt.certificates.certificate import Count, Hash
+from fedsgt.certificates.content import Count, Hash
 from fedsgt.data import Client, client_hash
 from fedsgt.errors import InputError
 from fedsgt.federation.keys import check_signature, sign_bytes

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
-from fedsgt.certificates.certificate import Certificate, read_certificate
-from fedsgt.certificates.certify import PUBLIC_KEY, SIGNING_KEY, public_keys
-from fedsgt.certificates.signing import BadSignature
+from fedsgt.certificates.content import Certificate
+from fedsgt.certificates.keys import PUBLIC_KEY, SIGNING_KEY, public_keys
+from fedsgt.certificates.signatures import BadSignature, read_certificate
 from fedsgt.errors import InputError
 from fedsgt.runs.artefacts import COMPARED, EXPORTS, METRICS, TRACKED, exports_of, metrics_lines
 from fedsgt.runs.folder import CERTIFICATES, CONFIG, DESCRIPTION, LEDGER, LOCK, STORE_LOCK, RunFolder

@@ -12,9 +12,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from fedsgt.certificates.certificate import Certificate, read_certificate
-from fedsgt.certificates.certify import PUBLIC_KEY, certificate_path
-from fedsgt.certificates.signing import PublicKey
+from fedsgt.certificates.certify import certificate_path
+from fedsgt.certificates.content import Certificate
+from fedsgt.certificates.keys import PUBLIC_KEY, PublicKey
+from fedsgt.certificates.signatures import read_certificate
 from fedsgt.errors import InputError
 from fedsgt.ledger.ledger import Entry
 from fedsgt.plans import MERGED, Estimate

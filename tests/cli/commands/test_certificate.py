@@ -11,8 +11,8 @@ from command import Done, fedsgt
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from certificates import KEY, certificate
-from fedsgt.certificates.certificate import write_certificate
-from fedsgt.certificates.signing import SigningKey, sign
+from fedsgt.certificates.keys import SigningKey
+from fedsgt.certificates.signatures import sign, write_certificate
 
 
 @pytest.fixture

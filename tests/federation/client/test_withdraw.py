@@ -19,8 +19,8 @@ from remote_world import LABELS, SLICES, Federation, desk_process, make_federati
 from typer.testing import CliRunner
 from withdraw_child import withdraw_and_die
 
-from fedsgt.certificates.certificate import read_certificate
-from fedsgt.certificates.signing import PublicKey
+from fedsgt.certificates.keys import PublicKey
+from fedsgt.certificates.signatures import read_certificate
 from fedsgt.cli.commands.withdraw import withdraw as command
 from fedsgt.errors import InputError
 from fedsgt.federation.client.withdraw import Outcome, send_pending, withdraw

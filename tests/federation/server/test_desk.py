@@ -15,8 +15,8 @@ import httpx
 import pytest
 from remote_world import Federation, desk_connection, desk_process, make_federation
 
-from fedsgt.certificates.certificate import read_certificate
-from fedsgt.certificates.signing import PublicKey
+from fedsgt.certificates.keys import PublicKey
+from fedsgt.certificates.signatures import read_certificate
 from fedsgt.federation.keys import load_private
 from fedsgt.federation.server.desk import MAX_BYTES, REFUSED, Refusals
 from fedsgt.federation.signed_request import Envelope, check, petition, petitions

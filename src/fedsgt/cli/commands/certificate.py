@@ -14,8 +14,8 @@ from fedsgt.errors import InputError
 from fedsgt.words import counted, printable
 
 if TYPE_CHECKING:  # other commands start without the cryptography
-    from fedsgt.certificates.certificate import Certificate, DeletedPart, LedgerEntry
-    from fedsgt.certificates.signing import PublicKey
+    from fedsgt.certificates.content import Certificate, DeletedPart, LedgerEntry
+    from fedsgt.certificates.keys import PublicKey
 
 app = typer.Typer(help="Check or show what was signed after a deletion.", no_args_is_help=True)
 
@@ -29,7 +29,7 @@ def verify(
     as_json: AsJson = False,
 ) -> None:
     """Check signatures offline: exit code 0 if all hold, 1 if one does not, 2 if a file cannot be checked."""
-    from fedsgt.certificates.signing import PublicKey
+    from fedsgt.certificates.keys import PublicKey
 
     public = PublicKey.read(key)
     results = [_checked(file, public) for file in files]
@@ -48,7 +48,7 @@ def verify(
 @app.command()
 def show(file: CertificateFile) -> None:
     """Print what a certificate says WITHOUT checking its signature."""
-    from fedsgt.certificates.certificate import read_certificate
+    from fedsgt.certificates.signatures import read_certificate
 
     certificate = read_certificate(file, key=None)
     warning = f"{file}: NOT CHECKED. Anybody can write such a file; check it with fedsgt certificate verify."
@@ -56,7 +56,7 @@ def show(file: CertificateFile) -> None:
 
 
 def _checked(file: Path, public: PublicKey) -> tuple[Path, Certificate | InputError]:
-    from fedsgt.certificates.certificate import read_certificate
+    from fedsgt.certificates.signatures import read_certificate
 
     try:
         return file, read_certificate(file, public)
@@ -76,7 +76,7 @@ def _as_json(file: Path, found: Certificate | InputError) -> dict[str, Any]:
 
 def _leave(errors: list[InputError]) -> None:
     """A line for each error; that a signature does not hold is the gravest."""
-    from fedsgt.certificates.signing import BadSignature
+    from fedsgt.certificates.signatures import BadSignature
 
     for error in errors:
         typer.echo(f"fedsgt: {error}", err=True)

@@ -10,8 +10,8 @@ from typing import Any
 import httpx
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from fedsgt.certificates.certificate import Certificate
-from fedsgt.certificates.signing import parts
+from fedsgt.certificates.content import Certificate
+from fedsgt.certificates.signatures import split_envelope
 from fedsgt.errors import InputError
 from fedsgt.federation.settings import ClientSettings
 from fedsgt.federation.signed_request import Envelope
@@ -86,7 +86,7 @@ def _granted(settings: ClientSettings, envelope: Envelope, given: object) -> Gra
     body = envelope["body"]
     try:
         granted = Granted.model_validate(given)
-        certificate = Certificate.model_validate(parts(granted.certificate)[0])
+        certificate = Certificate.model_validate(split_envelope(granted.certificate)[0])
     except (ValidationError, InputError):
         raise Unanswered(f"the desk at {settings.desk} answered without a certificate") from None
     clients = {part.client for part in certificate.request.parts}

@@ -1,32 +1,17 @@
-"""What is signed after a deletion: the request, what was destroyed, what is served, and what that shows."""
+"""Content of a certificate: the request, what was destroyed, what is served, and what all this shows."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from fedsgt.certificates.signing import (
-    BadSignature,
-    PublicKey,
-    SigningKey,
-    parts,
-    sign,
-    verify,
-)
-from fedsgt.errors import InputError
-from fedsgt.files.durable import read_limited, sync_folder, write_once
-from fedsgt.files.encoding import MAX_INTEGER, parse_json
-from fedsgt.words import printable
-
-# Ten thousand modules and a million records fit; an endless file does not.
-MAX_BYTES = 2**27
+from fedsgt.files.encoding import MAX_INTEGER
 
 Hash = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 Count = Annotated[int, Field(ge=0, le=MAX_INTEGER)]
+# A group's number as a JSON key: without leading zeros, so that one group has one name.
 GroupName = Annotated[str, Field(pattern=r"^(0|[1-9][0-9]{0,8})$")]
 Time = Annotated[
     str, Field(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?(Z|\+00:00)$")
@@ -37,23 +22,23 @@ Values = dict[Annotated[str, Field(pattern=r"^[!-~][ -~]{0,99}$")], str]
 Sentences = Annotated[list[Name], Field(min_length=1)]
 
 
-class Part(BaseModel):
+class Content(BaseModel):
+    """Part of a certificate; a field that is not listed here is refused, since nobody would check it."""
+
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
-class DeletedPart(Part):
-    """What was to be deleted of one client."""
+class DeletedPart(Content):
+    """Deleted records of one client."""
 
     client: Hash = Field(description="salted hash of the client's name")
     scope: Literal["records", "slice", "client"]
-    slices: list[Count] = Field(min_length=1, description="the slices that were hit")
-    records: list[Hash] = Field(
-        description="salted hashes of the records, or none if whole slices were named"
-    )
-    count: Count = Field(description="how many records")
+    slices: list[Count] = Field(min_length=1, description="numbers of the slices that hold them")
+    records: list[Hash] = Field(description="salted hashes of the records; empty if whole slices were named")
+    count: Count = Field(description="number of records")
 
     @model_validator(mode="after")
-    def _counts_its_records(self) -> Self:
+    def _check_count(self) -> Self:
         if len(self.records) not in (0, self.count):
             raise ValueError(
                 f"{len(self.records)} records with a count of {self.count}; all are named or none"
@@ -61,43 +46,47 @@ class DeletedPart(Part):
         return self
 
 
-class LedgerEntry(Part):
-    """A place in the run's ledger, and the chain's hash there, which fixes all that came before."""
+class LedgerEntry(Content):
+    """Position in the run's ledger, and the chain's hash there, which fixes all entries before it."""
 
     position: Count
     ledger_hash: Hash
     time: Time
 
 
-class Request(LedgerEntry):
+class RequestEntry(LedgerEntry):
+    """Ledger entry of the deletion request."""
+
     parts: list[DeletedPart] = Field(min_length=1)
 
 
-class Destroyed(Part):
-    """A file or object that is no more."""
+class DestroyedArtefact(Content):
+    """File or object that was removed."""
 
     name: Name
     kind: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,30}$")]
     sha256: Hash
-    module: Hash | None = Field(description="the key of the module that it belonged to, if to one")
+    module: Hash | None = Field(description="key of the module that it belonged to; null if to none")
 
 
-class ServedModule(Part):
+class ServedModule(Content):
+    """Live module and the groups that it depends on."""
+
     key: Hash
     sha256: Hash
     prefix: list[Count] = Field(
-        min_length=1, description="the groups it depends on, in the order of training"
+        min_length=1, description="groups that it depends on, in the order of training"
     )
 
 
-class Served(Part):
-    """What predictions may use from now on."""
+class ServedModules(Content):
+    """All modules that predictions may use from now on."""
 
-    groups: dict[GroupName, Hash] = Field(description="the fingerprint of each group that a prefix names")
+    groups: dict[GroupName, Hash] = Field(description="fingerprint of each group that a prefix names")
     modules: list[ServedModule]
 
     @model_validator(mode="after")
-    def _fits_together(self) -> Self:
+    def _check_consistency(self) -> Self:
         unknown = {str(group) for module in self.modules for group in module.prefix} - self.groups.keys()
         if unknown:
             raise ValueError(f"group {min(unknown)} is in a prefix and has no fingerprint")
@@ -106,32 +95,34 @@ class Served(Part):
         return self
 
 
-class Configuration(Part):
+class Configuration(Content):
+    """Everything but data that the bytes of a module depend on."""
+
     config_hash: Hash
     backbone: Hash
     profile: Values = Field(description="how modules are computed: versions, threads, kernels")
 
 
-class Statement(Part):
-    """In plain sentences."""
+class Statement(Content):
+    """Plain sentences on what the certificate proves and what it cannot."""
 
     proved: Sentences
     not_proved: Sentences
 
 
-class Certificate(Part):
-    """The signed text."""
+class Certificate(Content):
+    """Text that is signed after a deletion."""
 
     format: Literal[1]
     kind: Literal["fedsgt unlearning certificate"]
     run: Name
-    request: Request
-    completion: LedgerEntry = Field(description="the entry that says the bytes are destroyed")
-    destroyed: list[Destroyed]
-    served: Served
+    request: RequestEntry
+    completion: LedgerEntry = Field(description="ledger entry that says the bytes are destroyed")
+    destroyed: list[DestroyedArtefact]
+    served: ServedModules
     configuration: Configuration
     software: Values
-    data_dependent_choices: list[Name] = Field(description="what was decided by looking at data content")
+    data_dependent_choices: list[Name] = Field(description="choices made by looking at data content")
     statement: Statement
 
     @classmethod
@@ -139,15 +130,15 @@ class Certificate(Part):
         cls,
         *,
         run: str,
-        request: Request,
+        request: RequestEntry,
         completion: LedgerEntry,
-        destroyed: Sequence[Destroyed],
-        served: Served,
+        destroyed: Sequence[DestroyedArtefact],
+        served: ServedModules,
         configuration: Configuration,
         software: dict[str, str],
         data_dependent_choices: Sequence[str],
     ) -> Self:
-        """The certificate of these facts, with the sentences that go with them."""
+        """Return the certificate of these facts, with the sentences that go with them."""
         return cls(
             format=1,
             kind="fedsgt unlearning certificate",
@@ -169,7 +160,7 @@ class Certificate(Part):
         )
 
     @model_validator(mode="after")
-    def _fits_together(self) -> Self:
+    def _check_consistency(self) -> Self:
         if self.completion.position <= self.request.position:
             raise ValueError("completion is not after the request in the ledger")
         gone = {artefact.module for artefact in self.destroyed if artefact.kind == "module"}
@@ -181,7 +172,7 @@ class Certificate(Part):
 def statement_for(
     requested: int, completed: int, destroyed: int, served: int, choices: Sequence[str]
 ) -> Statement:
-    """What such a certificate shows and what it cannot, for a reader who trusts nobody."""
+    """Return what such a certificate shows and what it cannot, for a reader who trusts nobody."""
     proved = [
         "The holder of the signing key signed exactly this text. What follows is that holder's word; each "
         "sentence names how to test it.",
@@ -217,50 +208,3 @@ def _served_sentence(completed: int, served: int) -> str:
         "configuration, the backbone and its prefix's groups with the fingerprints given, on no other data. "
         "Test: whoever holds the retained data rebuilds them and compares the hashes with `fedsgt verify`."
     )
-
-
-def write_certificate(folder: Path, certificate: Certificate, key: SigningKey) -> Path:
-    """Signs it into the folder, on disk when this returns; the same again is fine, another is an error."""
-    envelope = sign(certificate.model_dump(mode="json"), key)
-    path = folder / f"{certificate.request.position:06d}.json"
-    text = json.dumps(envelope, indent=1, ensure_ascii=False) + "\n"
-    _make_folder(folder)
-    try:
-        write_once(path, text.encode(), mode=0o666)
-    except FileExistsError:
-        if _read(path) != envelope:
-            raise InputError(
-                f"{path}: another certificate of this request is there; it is never replaced, so move it away"
-            ) from None
-        sync_folder(folder)
-    return path
-
-
-def read_certificate(path: Path, key: PublicKey | None) -> Certificate:
-    """The certificate, once its signature is found to hold; without a key it is anybody's word."""
-    envelope = _read(path)
-    try:
-        body = parts(envelope)[0] if key is None else verify(envelope, key)
-        return Certificate.model_validate(body)
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"])) or "certificate"
-        problem = printable(f"{where[:200]}: {first['msg'].removeprefix('Value error, ')}")
-        raise InputError(f"{path}: not a certificate of format 1 ({problem})") from None
-    except BadSignature as error:
-        raise BadSignature(f"{path}: {error}") from None
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from None
-
-
-def _read(path: Path) -> Any:
-    return parse_json(read_limited(path, MAX_BYTES), path)
-
-
-def _make_folder(folder: Path) -> None:
-    if not folder.is_dir():
-        try:
-            folder.mkdir(exist_ok=True)
-            sync_folder(folder.parent)
-        except OSError as error:
-            raise InputError(f"{folder}: cannot make this folder ({error.strerror})") from None

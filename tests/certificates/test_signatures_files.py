@@ -1,4 +1,4 @@
-"""A certificate says one consistent thing, is written once, and is read only as what was signed."""
+"""A certificate is written once, and is read only as what was signed."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import ValidationError
 
-from certificates import KEY, certificate, digest
-from fedsgt.certificates.certificate import Certificate, read_certificate, write_certificate
-from fedsgt.certificates.signing import BadSignature, SigningKey, sign
+from certificates import KEY, certificate
+from fedsgt.certificates.content import Certificate
+from fedsgt.certificates.keys import SigningKey
+from fedsgt.certificates.signatures import BadSignature, read_certificate, sign, write_certificate
 from fedsgt.errors import InputError
 
 ROOT = Path(__file__).parents[2]
@@ -121,58 +121,6 @@ def test_a_body_with_a_missing_or_another_part_is_no_certificate(tmp_path: Path)
 
 
 @pytest.mark.parametrize(
-    ("place", "value", "said"),
-    [
-        ("completion.position", 7, "completion is not after the request"),
-        ("destroyed.0.module", digest("c"), "both destroyed and served"),
-        ("served.modules.0.prefix", [2, 5], "group 5 is in a prefix and has no fingerprint"),
-        ("served.groups", {"0": digest("7"), "02": digest("8")}, "pattern"),
-        ("request.parts.0.records", [digest("4")], "1 records with a count of 2"),
-        ("request.parts.0.client", "Alice", "pattern"),
-        ("request.parts", [], "at least 1"),
-        ("request.time", "yesterday", "pattern"),
-        ("request.position", -1, "greater than or equal to 0"),
-        ("request.position", True, "valid integer"),
-        ("served.modules.0.sha256", digest("A"), "pattern"),
-        ("destroyed.0.kind", "A Kind", "pattern"),
-        ("software", {"Zoë": "1"}, "pattern"),
-    ],
-)
-def test_what_does_not_fit_together_is_refused(place: str, value: Any, said: str) -> None:
-    body = certificate().model_dump(mode="json")
-    *path, last = place.split(".")
-    part: Any = body
-    for name in path:
-        part = part[int(name) if name.isdigit() else name]
-    part[last] = value
-    with pytest.raises(ValidationError, match=said):
-        Certificate.model_validate(body)
-
-
-def test_a_module_listed_twice_is_refused() -> None:
-    body: Any = certificate().model_dump(mode="json")
-    body["served"]["modules"] *= 2
-    with pytest.raises(ValidationError, match="listed twice"):
-        Certificate.model_validate(body)
-
-
-def test_the_statement_fits_the_facts() -> None:
-    said = " ".join(certificate().statement.proved)
-    assert "request at position 7" in said
-    assert "at position 8 that the destruction was complete" in said
-    assert "destroyed (3)" in said
-    assert "only the modules listed (1) are served" in said
-    assert "`fedsgt verify`" in said
-    assert "no module is served" in " ".join(certificate(served=False).statement.proved)
-    assert "verify" not in " ".join(certificate(served=False).statement.proved)
-    plainly, chosen = certificate().statement.not_proved, certificate(choices=("bac",)).statement.not_proved
-    assert chosen[:-1] == plainly
-    assert "data-dependent (1)" in chosen[-1]
-    for word in ("backups", "predictions", "blocks", "truth", "unmodified software", "signing key"):
-        assert word in " ".join(plainly)
-
-
-@pytest.mark.parametrize(
     "data", [b"", b"\x89PNG\r\n\x1a\n\x00\xff", b"[]", b"{", b'{"body":{},"signature":{}}', b"null"]
 )
 def test_what_is_no_certificate_is_said_in_one_line(tmp_path: Path, data: bytes) -> None:
@@ -186,7 +134,7 @@ def test_what_is_no_certificate_is_said_in_one_line(tmp_path: Path, data: bytes)
 
 
 def test_an_endless_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fedsgt.certificates.certificate.MAX_BYTES", 1000)
+    monkeypatch.setattr("fedsgt.certificates.signatures.MAX_BYTES", 1000)
     with pytest.raises(InputError, match="larger than 1000 bytes"):
         read_certificate(write_certificate(tmp_path, certificate(), KEY), None)
 
@@ -194,7 +142,7 @@ def test_an_endless_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_it_works_with_no_run_at_hand() -> None:
     """Neither torch nor what makes and keeps runs is loaded to check a certificate."""
     code = (
-        "import sys, fedsgt.certificates.certificate, fedsgt.cli.commands.certificate; "
+        "import sys, fedsgt.certificates.signatures, fedsgt.cli.commands.certificate; "
         "bad = {'torch', 'sqlalchemy', 'safetensors', 'fedsgt.build', 'fedsgt.store'}; "
         "print(sorted(bad & set(sys.modules)))"
     )
@@ -218,9 +166,3 @@ def test_openssl_comes_to_the_same(tmp_path: Path) -> None:
     assert "Signature Verified Successfully" in done.stdout
     path.write_text(path.read_text(encoding="utf-8").replace('"count": 2', '"count": 3'), encoding="utf-8")
     assert by_hand(tmp_path).returncode != 0
-
-
-def test_every_part_is_documented() -> None:
-    page = (ROOT / "docs" / "certificates.md").read_text(encoding="utf-8")
-    for name in Certificate.model_fields:
-        assert f"| `{name}` |" in page, name

@@ -1,0 +1,138 @@
+"""Signed JSON, and certificates as files of signed JSON.
+
+A signature is Ed25519 over the canonical form of RFC 8785, which spaces and the order of keys do not change.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from cryptography.exceptions import InvalidSignature
+from pydantic import JsonValue, ValidationError
+
+from fedsgt.certificates.content import Certificate
+from fedsgt.certificates.keys import PublicKey, SigningKey
+from fedsgt.errors import InputError
+from fedsgt.files.durable import read_limited, sync_folder, write_once
+from fedsgt.files.encoding import parse_json, signed_json
+from fedsgt.words import printable
+
+# Signed in front of the text, so that a signature of the same JSON for another purpose is not taken for ours.
+DOMAIN = b"fedsgt.certificate.1\n"
+METHOD = {"algorithm": "Ed25519", "canonical": "RFC 8785"}
+# Ten thousand modules and a million records fit; an endless file does not.
+MAX_BYTES = 2**27
+_KEY_ID = re.compile(r"[0-9a-f]{64}")
+
+
+class BadSignature(InputError):
+    """The signature is malformed, of another key, or not one of this text."""
+
+
+def sign(body: Mapping[str, JsonValue], key: SigningKey) -> dict[str, JsonValue]:
+    """Return the body, as a reader will get it, with its signature."""
+    signed = signed_json(dict(body))
+    value = base64.b64encode(key.key.sign(DOMAIN + signed)).decode()
+    return {
+        "body": parse_json(signed, "the text to sign"),
+        "signature": {**METHOD, "key": key.public_id, "value": value},
+    }
+
+
+def verify(envelope: JsonValue, key: PublicKey) -> dict[str, JsonValue]:
+    """Return the body, read from the very bytes that this key signed; raise if it did not sign them."""
+    body, signature = split_envelope(envelope)
+    value = _signature_bytes(signature)
+    if signature["key"] != key.id:
+        raise BadSignature(f"signed with key {signature['key']}, but the key given is {key.id}")
+    signed = signed_json(body)
+    try:
+        key.key.verify(value, DOMAIN + signed)
+    except InvalidSignature:
+        raise BadSignature(
+            "the signature does not hold: the text or the signature was changed, or another key made it"
+        ) from None
+    # Not the body that was given: 1.0 and 1 have one canonical form, and only that form was signed.
+    found: dict[str, JsonValue] = parse_json(signed, "the signed text")
+    return found
+
+
+def split_envelope(envelope: JsonValue) -> tuple[dict[str, JsonValue], dict[str, JsonValue]]:
+    """Return body and signature; nothing is checked but that both are there."""
+    if isinstance(envelope, dict) and envelope.keys() == {"body", "signature"}:
+        body, signature = envelope["body"], envelope["signature"]
+        if isinstance(body, dict) and isinstance(signature, dict):
+            return body, signature
+    raise InputError("not a signed text; it is a JSON object of `body` and `signature`, both objects")
+
+
+def write_certificate(folder: Path, certificate: Certificate, key: SigningKey) -> Path:
+    """Sign the certificate and write it to disk; refuse to replace another one of the same request."""
+    envelope = sign(certificate.model_dump(mode="json"), key)
+    path = folder / f"{certificate.request.position:06d}.json"
+    text = json.dumps(envelope, indent=1, ensure_ascii=False) + "\n"
+    _make_folder(folder)
+    try:
+        write_once(path, text.encode(), mode=0o666)
+    except FileExistsError:
+        # The same again is fine: whoever completes a request a second time signs the same facts.
+        if _read(path) != envelope:
+            raise InputError(
+                f"{path}: another certificate of this request is there; it is never replaced, so move it away"
+            ) from None
+        sync_folder(folder)
+    return path
+
+
+def read_certificate(path: Path, key: PublicKey | None) -> Certificate:
+    """Return the certificate once its signature holds; without a key the signature is not checked."""
+    envelope = _read(path)
+    try:
+        body = split_envelope(envelope)[0] if key is None else verify(envelope, key)
+        return Certificate.model_validate(body)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"])) or "certificate"
+        problem = printable(f"{where[:200]}: {first['msg'].removeprefix('Value error, ')}")
+        raise InputError(f"{path}: not a certificate of format 1 ({problem})") from None
+    except BadSignature as error:
+        raise BadSignature(f"{path}: {error}") from None
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+
+
+def _signature_bytes(signature: dict[str, JsonValue]) -> bytes:
+    key, value = signature.get("key"), signature.get("value")
+    if signature.keys() != {*METHOD, "key", "value"} or any(signature[k] != v for k, v in METHOD.items()):
+        raise BadSignature(
+            "malformed signature; it names algorithm Ed25519, canonical RFC 8785, key and value"
+        )
+    if not isinstance(key, str) or not _KEY_ID.fullmatch(key):
+        raise BadSignature("malformed signature; its key is 64 lower-case hexadecimal digits")
+    with suppress(binascii.Error, ValueError, TypeError):
+        found = base64.b64decode(str(value), validate=True)
+        # The last letter has spare bits: only one spelling of the same bytes counts.
+        if len(found) == 64 and base64.b64encode(found).decode() == value:
+            return found
+    raise BadSignature("malformed signature; its value is 64 bytes in base64")
+
+
+def _read(path: Path) -> Any:
+    return parse_json(read_limited(path, MAX_BYTES), path)
+
+
+def _make_folder(folder: Path) -> None:
+    """Make this folder only: where the run itself is missing, no certificate may pretend that it is there."""
+    if not folder.is_dir():
+        try:
+            folder.mkdir(exist_ok=True)
+            sync_folder(folder.parent)
+        except OSError as error:
+            raise InputError(f"{folder}: cannot make this folder ({error.strerror})") from None

@@ -1,0 +1,72 @@
+"""A certificate says one consistent thing, and the documents name all of its parts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from certificates import certificate, digest
+from fedsgt.certificates.content import Certificate
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "said"),
+    [
+        ("completion.position", 7, "completion is not after the request"),
+        ("destroyed.0.module", digest("c"), "both destroyed and served"),
+        ("served.modules.0.prefix", [2, 5], "group 5 is in a prefix and has no fingerprint"),
+        ("served.groups", {"0": digest("7"), "02": digest("8")}, "pattern"),
+        ("request.parts.0.records", [digest("4")], "1 records with a count of 2"),
+        ("request.parts.0.client", "Alice", "pattern"),
+        ("request.parts", [], "at least 1"),
+        ("request.time", "yesterday", "pattern"),
+        ("request.position", -1, "greater than or equal to 0"),
+        ("request.position", True, "valid integer"),
+        ("served.modules.0.sha256", digest("A"), "pattern"),
+        ("destroyed.0.kind", "A Kind", "pattern"),
+        ("software", {"Zoë": "1"}, "pattern"),
+    ],
+)
+def test_what_does_not_fit_together_is_refused(place: str, value: Any, said: str) -> None:
+    body = certificate().model_dump(mode="json")
+    *path, last = place.split(".")
+    part: Any = body
+    for name in path:
+        part = part[int(name) if name.isdigit() else name]
+    part[last] = value
+    with pytest.raises(ValidationError, match=said):
+        Certificate.model_validate(body)
+
+
+def test_a_module_listed_twice_is_refused() -> None:
+    body: Any = certificate().model_dump(mode="json")
+    body["served"]["modules"] *= 2
+    with pytest.raises(ValidationError, match="listed twice"):
+        Certificate.model_validate(body)
+
+
+def test_the_statement_fits_the_facts() -> None:
+    said = " ".join(certificate().statement.proved)
+    assert "request at position 7" in said
+    assert "at position 8 that the destruction was complete" in said
+    assert "destroyed (3)" in said
+    assert "only the modules listed (1) are served" in said
+    assert "`fedsgt verify`" in said
+    assert "no module is served" in " ".join(certificate(served=False).statement.proved)
+    assert "verify" not in " ".join(certificate(served=False).statement.proved)
+    plainly, chosen = certificate().statement.not_proved, certificate(choices=("bac",)).statement.not_proved
+    assert chosen[:-1] == plainly
+    assert "data-dependent (1)" in chosen[-1]
+    for word in ("backups", "predictions", "blocks", "truth", "unmodified software", "signing key"):
+        assert word in " ".join(plainly)
+
+
+def test_every_part_is_documented() -> None:
+    page = (ROOT / "docs" / "certificates.md").read_text(encoding="utf-8")
+    for name in Certificate.model_fields:
+        assert f"| `{name}` |" in page, name
