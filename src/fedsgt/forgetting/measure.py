@@ -1,7 +1,7 @@
-"""An experiment for simulations: can membership inference tell deleted records from records never seen?
+"""An experiment for simulations: can membership inference tell deleted records from unseen ones?
 
-It is tried on what is served now, and on what was served before the deletions. That was destroyed, so it is
-built again, with the deleted records, in a folder that is gone afterwards. Nothing is written to the run's.
+It attacks the system that serves now, and the one that served before the deletions. That one was destroyed,
+so it is trained again, with the deleted records, in a temporary folder. Nothing is written to the run's.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from typing import Any
 from fedsgt.data import Table
 from fedsgt.errors import InputError
 from fedsgt.forgetting import membership
+from fedsgt.forgetting.attacked_records import find_attacked_records
 from fedsgt.forgetting.membership import Flags, Floats, Interval
-from fedsgt.forgetting.shadow_models import Before, Probabilities, Progress, Shadows, experiment
-from fedsgt.forgetting.targets import find_attacked
+from fedsgt.forgetting.shadow_models import EarlierSystem, Probabilities, Progress, ShadowModels, experiment
 from fedsgt.ledger.kinds import Kind
 from fedsgt.runs.folder import RunFolder
 from fedsgt.runs.state import Live
@@ -31,13 +31,13 @@ LOSS, LIRA = "loss threshold", "LiRA"
 
 @dataclass(frozen=True)
 class Case:
-    """One attack on one system."""
+    """Success of one attack on one system."""
 
     auc: Interval
     true_positives: dict[str, float | None]
-    """Share of deleted records found, by the share of unseen ones that are taken for such."""
+    """Share of deleted records recognised, by the share of unseen ones wrongly taken for deleted."""
     scores: tuple[Floats, Floats] = field(repr=False)
-    """Of deleted and of unseen records."""
+    """Scores of the deleted and of the unseen records."""
 
     @classmethod
     def of(cls, scores: Floats, deleted: int) -> Case:
@@ -51,14 +51,14 @@ class Case:
 
 @dataclass(frozen=True)
 class Attack:
-    """One attack on both systems; after the deletions there may be none to attack."""
+    """Success of one attack before and after the deletions; no `after` if nothing is served now."""
 
     before: Case
     after: Case | None
 
     @property
     def drop(self) -> Interval | None:
-        """How much of the AUC went with the deletions."""
+        """AUC before minus AUC after."""
         return None if self.after is None else membership.drop(self.before.scores, self.after.scores)
 
     def to_json(self) -> dict[str, Any]:
@@ -73,21 +73,21 @@ class Attack:
 
 @dataclass(frozen=True)
 class Forgetting:
-    """What was found at one position of the ledger."""
+    """Result of an experiment, at one position of the ledger."""
 
     position: int
     strategy: str
     seed: int
     deleted: int
-    """Deleted records at hand: the system of before has learnt them."""
+    """Number of deleted records at hand, which the earlier system has learnt."""
     duplicates: int
-    """Of these, the ones that are not attacked because a retained record has the same content."""
+    """Number of them that are not attacked because a retained record has the same content."""
     as_it_was: bool
-    """Whether every module of the system of before is one that the run had."""
+    """Whether every module of the earlier system is one that the run had."""
     shadows: int
     shadow_rounds: int
     not_served: str | None
-    """Why nothing could be asked after the deletions."""
+    """Reason why there is no system to attack after the deletions."""
     attacks: dict[str, Attack]
     seconds: float
 
@@ -107,23 +107,23 @@ def measure(
     begin: Callable[[int], None] = lambda records: None,
     progress: Progress = lambda share: None,
 ) -> Forgetting:
-    """Attack what is served now, and what was served before all deletions so far.
+    """Attack the system that serves now, and the one that served before all deletions so far.
 
-    `deleted` is a file that has deleted records which the run's source has no longer; at most `limit` of them
-    are attacked. A shadow model learns in so many rounds, by default as much as a sequence does. `begin` is
-    told how many deleted records are going to be learnt again, before any is.
+    `deleted` is a file with deleted records that are no longer in the run's source; at most `limit` of them
+    are attacked. A shadow model is trained for `shadow_rounds`, by default about as long as a sequence.
+    `begin` is called with the number of deleted records that are trained on again, before that happens.
     """
     if shadows < 4 or shadows % 2:
         raise InputError(f"shadows: {shadows} is not allowed; it is an even number of at least 4")
     started, live = time.monotonic(), folder.live()
     if not live.requests:
         raise InputError(f"{folder.path}: no record was deleted yet; see fedsgt unlearn")
-    attacked = find_attacked(folder, live, deleted, limit, seed)
+    attacked = find_attacked_records(folder, live, deleted, limit, seed)
     predictor = Predictor(folder, strategy)
     after, not_served = _served(predictor, attacked.table)
-    before = Before.of(folder, live.description, attacked, predictor.strategy)
+    before = EarlierSystem.of(folder, live.description, attacked, predictor.strategy)
     rounds = shadow_rounds or _sequence_rounds(before)
-    shadow = Shadows.of(before, attacked, shadows, rounds, seed)
+    shadow = ShadowModels.of(before, attacked, shadows, rounds, seed)
     begin(attacked.deleted)
     told, shadows_told = experiment(folder, live, before, shadow, progress)
     labels = attacked.table.labels
@@ -145,18 +145,19 @@ def measure(
 
 
 def _served(predictor: Predictor, table: Table) -> tuple[Probabilities | None, str | None]:
-    """Class probabilities as anybody may ask for them now; or why there are none."""
+    """Return class probabilities as the run serves them now, or the reason why it serves none."""
     try:
-        answer = predictor.predict(table.contents, table.ids)
+        found = predictor.predict(table.contents, table.ids)
     except Exhausted:
         return None, "no module is live, so there is nothing to ask"
-    if answer.bare_backbone:
+    if found.bare_backbone:
         return None, "only the bare backbone answers, and it has learnt nothing"
-    return answer.probabilities, None
+    return found.probabilities, None
 
 
-def _sequence_rounds(before: Before) -> int:
-    """A sequence's phases learn from 1, 2, ... groups: half as often as there are groups, and a bit."""
+def _sequence_rounds(before: EarlierSystem) -> int:
+    """Return the rounds after which a shadow model has seen a record as often as a sequence has."""
+    # A group at place k of a sequence of L groups is trained on in phases k to L: in (L + 1) / 2 on average.
     longest = max(len(prefix) for _, prefix, _ in before.chosen)
     return ceil(before.prepared.run.training.rounds * (longest + 1) / 2)
 
@@ -176,8 +177,9 @@ def _attacks(systems: list[Floats | None], shadows: Floats, inside: Flags) -> di
     return found
 
 
-def _as_it_was(folder: RunFolder, live: Live, before: Before) -> bool:
-    """The run's description and the lists of what was destroyed name every module that it had."""
+def _as_it_was(folder: RunFolder, live: Live, before: EarlierSystem) -> bool:
+    """Whether the run once had every module of the earlier system."""
+    # Modules that a deletion destroyed are no longer described, but the ledger lists them.
     lists = (entry.body["artefacts"] for entry in folder.ledger.entries() if entry.kind == Kind.CONDEMNED)
     had = {artefact["module"] for artefacts in lists for artefact in artefacts}
     had |= {entry.key for entry in live.description.modules}

@@ -1,7 +1,7 @@
-"""Membership inference in numbers: what an attacker scores, and how well the scores tell members from others.
+"""The arithmetic of membership inference: scores of an attacker, and how well they tell members from others.
 
-The attacks are the loss threshold (Yeom et al., 2018) and LiRA (Carlini et al., 2022, the online one): how
-likely a record's confidence is among models that have learnt it, against those that have not.
+The attacks are the loss threshold (Yeom et al., 2018) and online LiRA (Carlini et al., 2022), which compares
+how likely a record's confidence is among models that have learnt it and among models that have not.
 """
 
 from __future__ import annotations
@@ -17,17 +17,18 @@ Floats: TypeAlias = NDArray[np.float64]
 Rows: TypeAlias = NDArray[np.int64]
 Flags: TypeAlias = NDArray[np.bool_]
 
-Z = 1.959963984540054
-# A float32 softmax gives no less; keeps the logarithms finite.
+Z = 1.959963984540054  # quantile of the normal distribution for 95 %
+# The least positive float32, so no softmax gives less; it keeps the logarithms finite.
 LEAST = 1e-45
-# The paper's advice: with fewer shadow models a variance of each record's own is too rough.
+# Number of shadow models from which each record has a variance of its own: the paper's advice. With fewer,
+# all share one, as estimates from a handful of models are too rough.
 OWN_VARIANCE = 64
-LEAST_VARIANCE = 1e-12
+LEAST_VARIANCE = 1e-12  # keeps scores finite where all shadow models agree
 
 
 @dataclass(frozen=True)
 class Interval:
-    """A number with its 95 % interval, and how that was found."""
+    """A number with its 95 % interval and the method that gave the interval."""
 
     value: float
     low: float
@@ -39,28 +40,30 @@ class Interval:
 
 
 def confidences(probabilities: NDArray[Any], labels: ArrayLike) -> Floats:
-    """Logit-scaled confidence in each record's own label, log(p / (1 - p)); labels are on the last axis.
+    """Return the logit-scaled confidence in each record's own label, log(p / (1 - p)).
 
-    The others' share is summed, not subtracted from one, so that sure answers keep their order.
+    The last axis of `probabilities` is the labels.
     """
     found = probabilities.astype(np.float64)
     own = np.arange(found.shape[-1]) == np.asarray(labels)[:, None]
+    # The other labels' probabilities are summed, not subtracted from one: near certainty, 1 - p would round
+    # to the same few values for all records.
     right, wrong = (np.where(part, found, 0.0).sum(axis=-1) for part in (own, ~own))
     logits: Floats = np.log(np.maximum(right, LEAST)) - np.log(np.maximum(wrong, LEAST))
     return logits
 
 
 def loss_scores(confidence: Floats) -> Floats:
-    """The loss-threshold attack: log p, so that a record with less loss looks more like a member."""
+    """Return log p of each record, the score of the loss-threshold attack: less loss, more like a member."""
     scores: Floats = -np.logaddexp(0.0, -confidence)
     return scores
 
 
 def lira_scores(observed: Floats, shadows: Floats, inside: Flags) -> Floats:
-    """log N(observed; mu_in, var_in) - log N(observed; mu_out, var_out), record by record.
+    """Return log N(observed; mu_in, var_in) - log N(observed; mu_out, var_out) of each record.
 
-    `shadows` has a row of confidences for each shadow model, `inside` says which records it learnt; every
-    record must be inside at least twice, and outside at least twice.
+    `shadows` has a row of confidences for each shadow model, and `inside` tells which records it has learnt.
+    Every record must be learnt by at least two models, and not learnt by at least two.
     """
     learnt, ignored = (_normal(shadows, flags) for flags in (inside, ~inside))
     scores: Floats = _log_density(observed, *learnt) - _log_density(observed, *ignored)
@@ -68,9 +71,10 @@ def lira_scores(observed: Floats, shadows: Floats, inside: Flags) -> Floats:
 
 
 def aligned(observed: Floats, shadows: Floats) -> Floats:
-    """The confidences with the mean and spread over records that shadow models have.
+    """Scale the confidences to the mean and spread that they have in the shadow models.
 
-    The attacked system is not of their kind: it is an average over sequences, surer or less sure throughout.
+    The attacked system is an average over sequences and so surer or less sure throughout than a single model,
+    which says nothing about any one record.
     """
     spread = float(np.mean(shadows.std(axis=1))) / max(float(observed.std()), LEAST_VARIANCE)
     found: Floats = (observed - observed.mean()) * spread + shadows.mean()
@@ -78,9 +82,9 @@ def aligned(observed: Floats, shadows: Floats) -> Floats:
 
 
 def halves(records: int, shadows: int, seed: int) -> Flags:
-    """Who learns what: each shadow model half of the records, each record half of the (even) shadow models.
+    """Draw which records each shadow model (row) learns: one half, and the next model the other half.
 
-    Of every two shadow models, one has the half that the other has not.
+    So every record is learnt by half of the models, whose number must be even.
     """
     rng = np.random.default_rng(seed)
     inside: Flags = np.zeros((shadows, records), dtype=np.bool_)
@@ -91,10 +95,12 @@ def halves(records: int, shadows: int, seed: int) -> Flags:
 
 
 def match(members: ArrayLike, others: ArrayLike, seed: int) -> tuple[Rows, Rows]:
-    """Rows of both such that labels occur in equal shares: a column of others for each member, of its label.
+    """Choose rows of members, and for each of them rows of others with the same label.
 
-    As many rows of others as there can be for every member. A label that others have less often than members
-    leaves out members; nothing is left when they have no label in common.
+    Attacks compare the two, and a difference in labels alone must not look like success. Returns the members'
+    rows, and the others' rows with a column for each member. Each member gets the same number of others, as
+    many as the labels allow. Where a label is rarer among the others, members are left out; nothing is left
+    if no label is common to both.
     """
     rng = np.random.default_rng(seed)
     mine, theirs = np.asarray(members), np.asarray(others)
@@ -118,10 +124,10 @@ def match(members: ArrayLike, others: ArrayLike, seed: int) -> tuple[Rows, Rows]
 
 
 def auc(members: Floats, others: Floats) -> Interval:
-    """The chance that a member scores higher than another, ties counting half (Mann-Whitney).
+    """Return the probability that a member scores higher than another record (Mann-Whitney); ties count half.
 
-    The interval is DeLong's (1988). Where that has no width: Hanley and McNeil's (1982), or, if all members
-    are on one side of all others, the exact one of as many independent pairs as there are.
+    The interval is DeLong's (1988). If that has no width, it is Hanley and McNeil's (1982); if moreover all
+    members are on one side of all others, it is the exact interval of that many independent pairs.
     """
     above, below = _placements(members, others)
     count = (len(above), len(below))
@@ -136,9 +142,9 @@ def auc(members: Floats, others: Floats) -> Interval:
 
 
 def drop(before: tuple[Floats, Floats], after: tuple[Floats, Floats]) -> Interval:
-    """AUC before minus AUC after, of the same members and others: DeLong's interval for paired curves.
+    """Return the AUC before minus that after on the same records, with DeLong's interval for paired curves.
 
-    What makes the two kinds of records unlike moves both, so it is not in the difference.
+    If deleted and unseen records differ for other reasons, both AUCs move alike, and the difference does not.
     """
     above, below = (one - two for one, two in zip(_placements(*before), _placements(*after), strict=True))
     value = float(above.sum()) / (2 * len(above) * len(below))
@@ -146,7 +152,10 @@ def drop(before: tuple[Floats, Floats], after: tuple[Floats, Floats]) -> Interva
 
 
 def true_positives(members: Floats, others: Floats, percent: int) -> float | None:
-    """Share of members found when at most so many percent of others are; none if that is less than one."""
+    """Return the share of members above the threshold that at most `percent` % of the others exceed.
+
+    None if that would be less than one of the others.
+    """
     allowed = len(others) * percent // 100
     if not allowed:
         return None
@@ -155,7 +164,7 @@ def true_positives(members: Floats, others: Floats, percent: int) -> float | Non
 
 
 def roc(members: Floats, others: Floats) -> tuple[Floats, Floats]:
-    """False and true positive rates as the threshold goes down, from (0, 0) to (1, 1)."""
+    """Return false and true positive rates as the threshold goes down, from (0, 0) to (1, 1)."""
     thresholds = np.unique(np.concatenate([members, others]))
     rates = [
         np.append(1 - np.searchsorted(np.sort(scores), thresholds) / len(scores), 0.0)[::-1]
@@ -165,7 +174,7 @@ def roc(members: Floats, others: Floats) -> tuple[Floats, Floats]:
 
 
 def _normal(shadows: Floats, flags: Flags) -> tuple[Floats, Floats]:
-    """Mean and variance of each record over the shadow models that have its flag."""
+    """Return mean and variance of each record's confidence over the shadow models flagged for it."""
     count = flags.sum(axis=0)
     mean = np.where(flags, shadows, 0.0).sum(axis=0) / count
     variance = np.where(flags, (shadows - mean) ** 2, 0.0).sum(axis=0) / (count - 1)
@@ -180,7 +189,10 @@ def _log_density(value: Floats, mean: Floats, variance: Floats) -> Floats:
 
 
 def _placements(members: Floats, others: Floats) -> tuple[Rows, Rows]:
-    """For each member twice the number of others below it, for each other twice that of members above it."""
+    """Count, twice, the others below each member and the members above each other record.
+
+    Doubled so that ties, which count half, stay whole numbers and sums are exact.
+    """
     if not len(members) or not len(others) or not np.isfinite([members.sum(), others.sum()]).all():
         raise ValueError("scores of members and of others are needed, all of them finite")
     ordered, mine = np.sort(others), np.sort(members)
@@ -190,7 +202,7 @@ def _placements(members: Floats, others: Floats) -> tuple[Rows, Rows]:
 
 
 def _variance(above: Rows, below: Rows) -> float:
-    """Of the AUC, by its structural components; none, that is 0, can be told from a single record."""
+    """Return the AUC's variance by its structural components (DeLong); 0 if there is a single record."""
     if min(len(above), len(below)) < 2:
         return 0.0
     scale = (2 * len(below)) ** 2 * len(above), (2 * len(above)) ** 2 * len(below)

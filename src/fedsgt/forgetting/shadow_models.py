@@ -1,7 +1,7 @@
-"""Systems to experiment with, built as any other and kept nowhere.
+"""Systems that are attacked or help to attack, trained as any other in a folder that is then removed.
 
-One is what was served before the deletions. The others are shadow models, which have learnt some of the
-attacked records and not the rest.
+One is the system that served before the deletions. The others are shadow models: each has learnt half of the
+attacked records, so that it shows how records look that a model has and has not learnt.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from fedsgt.engine.tally import share_of
 from fedsgt.engine.worker import SliceData
 from fedsgt.errors import InputError
 from fedsgt.files.encoding import frames
+from fedsgt.forgetting.attacked_records import AttackedRecords
 from fedsgt.forgetting.membership import Flags, halves
-from fedsgt.forgetting.targets import Attacked
 from fedsgt.plans import Choice, Plan, choose
 from fedsgt.runs.description import Description
 from fedsgt.runs.folder import RunFolder
@@ -41,16 +41,21 @@ Probabilities: TypeAlias = NDArray[np.floating[Any]]
 
 
 @dataclass(frozen=True)
-class Before:
-    """The run's plan with the deleted records, as far as a strategy needs it."""
+class EarlierSystem:
+    """The system before all deletions: the run's plan with the deleted records, as far as served."""
 
     prepared: Prepared
     strategy: str
     chosen: list[Choice]
+    """Sequences that the strategy takes when nothing is deleted."""
     targets: list[Target]
+    """Modules along the chosen sequences."""
 
     @classmethod
-    def of(cls, folder: RunFolder, known: Description, attacked: Attacked, strategy: str) -> Before:
+    def of(
+        cls, folder: RunFolder, known: Description, attacked: AttackedRecords, strategy: str
+    ) -> EarlierSystem:
+        """Prepare the run as it was, with the attacked records as those to predict."""
         whole = attacked.whole
         plan = _plan(known, whole.clients)
         prepared = prepare_again(folder.config, whole, known, plan, attacked.table)
@@ -59,26 +64,29 @@ class Before:
         wanted = [target for target in prepared.targets if target.groups in needed]
         return cls(prepared, strategy, chosen, wanted)
 
-    def ask(self, engine: InProcess) -> Probabilities:
-        """The attacked records' class probabilities."""
+    def predict(self, engine: InProcess) -> Probabilities:
+        """Return the attacked records' class probabilities."""
         keys = {target.groups: (*target.parents, target.key) for target in self.targets}
         weighted = [(weight, keys[prefix]) for _, prefix, weight in self.chosen]
         return answer(self.strategy, weighted, engine.predict, engine.predict_merged)
 
 
 @dataclass(frozen=True)
-class Shadows:
-    """Models of one group each: all clients' retained records, and half of the attacked ones."""
+class ShadowModels:
+    """Models of a single module each, trained on all retained records and half of the attacked ones."""
 
     rounds: int
     inside: Flags = field(repr=False)
-    """Which model (row) learns which attacked record: of these, the deleted and as many unseen."""
+    """Whether a model (row) learns an attacked record (column): the deleted ones, and as many unseen."""
     slices: Mapping[str, Sequence[SliceData]] = field(repr=False)
-    """For each client its retained records, then its part of each model's half."""
+    """By client: its retained records, then its share of each model's half."""
     targets: list[Target] = field(repr=False)
 
     @classmethod
-    def of(cls, before: Before, attacked: Attacked, count: int, rounds: int, seed: int) -> Shadows:
+    def of(
+        cls, before: EarlierSystem, attacked: AttackedRecords, count: int, rounds: int, seed: int
+    ) -> ShadowModels:
+        """Draw the halves of `count` models by the seed; nothing is trained yet."""
         inside = halves(2 * attacked.count, count, seed_of("halves", seed))
         clients = attacked.left.clients
         slices = {client.name: _shadow_slices(client, attacked, inside) for client in clients}
@@ -89,21 +97,25 @@ class Shadows:
 
     @property
     def records(self) -> int:
-        """That all models see in a round."""
+        """Number of records that all models together see in a round."""
         held = self.slices.values()
         return sum(
             len(self.targets) * len(first.ids) + sum(len(part.ids) for part in rest) for first, *rest in held
         )
 
-    def ask(self, engine: InProcess) -> Probabilities:
-        """By model (first axis): the attacked records' class probabilities."""
+    def predict(self, engine: InProcess) -> Probabilities:
+        """Return the attacked records' class probabilities under each model (first axis)."""
         return engine.predict([(target.key,) for target in self.targets])
 
 
 def experiment(
-    folder: RunFolder, live: Live, before: Before, shadows: Shadows, progress: Progress
+    folder: RunFolder, live: Live, before: EarlierSystem, shadows: ShadowModels, progress: Progress
 ) -> tuple[Probabilities, Probabilities]:
-    """What both say, built in a folder that only its owner can look into and that is gone in the end."""
+    """Train both and return their class probabilities of the attacked records.
+
+    Modules and activations lie in a folder that only its owner can read, and that is removed at the end: they
+    depend on deleted records.
+    """
     prepared, training = before.prepared, before.prepared.run.training
     with tempfile.TemporaryDirectory(prefix="fedsgt-forgetting-") as path:
         modules = Modules(Folder(Path(path)))
@@ -117,11 +129,14 @@ def experiment(
                 build = Build(prepared.recipe, modules, engine, rounds, training.seed)
                 build.deletions = _StopAtRequest(folder, live)
                 build.run(targets)
-            return before.ask(engine), shadows.ask(engine)
+            return before.predict(engine), shadows.predict(engine)
 
 
 def _plan(known: Description, clients: Sequence[Client]) -> Plan:
-    """The run's plan; a group that had become empty, and so left it, is last in each sequence."""
+    """Return the run's plan, with groups that have left it since at the end of each sequence.
+
+    A group leaves the plan when its last record is deleted; before the deletions it was there.
+    """
     held = {
         group
         for client, groups in zip(clients, known.groups_of, strict=True)
@@ -133,8 +148,8 @@ def _plan(known: Description, clients: Sequence[Client]) -> Plan:
     return Plan.of(known.plan, known.groups, list(dict.fromkeys(order for order in orders if order)))
 
 
-def _shadow_slices(client: Client, attacked: Attacked, inside: Flags) -> list[SliceData]:
-    """The client's retained records, then what it has of each half; these come after its own slices."""
+def _shadow_slices(client: Client, attacked: AttackedRecords, inside: Flags) -> list[SliceData]:
+    """Return the client's retained records and its shares of the halves, numbered after its own slices."""
     owners = attacked.table.owners
     assert owners is not None
     mine = np.array([owner == client.name for owner in owners[: inside.shape[1]]], dtype=np.bool_)
@@ -155,7 +170,11 @@ def _shadow(
     number: int,
     seed: int,
 ) -> Target:
-    """A model whose key, from which all its seeds come, is of what it learns, its number and the seed."""
+    """Describe one shadow model.
+
+    All its random numbers come from its key, so this holds its number and the seed besides what it learns:
+    models that learn the same half are still independent.
+    """
     data = group_fingerprint(parts[at].fingerprint for parts in slices.values() for at in (0, 1 + number))
     mark = hashlib.sha256(frames("fedsgt.shadow.1", seed, number, data)).hexdigest()
     learnt = {name: (start, start + 1 + number) for name, start in starts.items()}
@@ -163,13 +182,13 @@ def _shadow(
 
 
 def _reuse(folder: RunFolder, live: Live, targets: Sequence[Target], modules: Modules) -> None:
-    """Modules that survived are what they were: the same key, the same bytes."""
+    """Copy the live modules among the targets, which have the same bytes because they have the same key."""
     known = {entry.key for entry in live.modules()} & folder.present()
     for target in targets:
         if target.key in known:
             try:
                 modules.put(folder.modules.manifest(target.key), folder.modules.get(target.key))
-            except StoreError:  # damaged: trained again
+            except StoreError:  # a damaged module is trained again
                 continue
 
 

@@ -1,4 +1,4 @@
-"""The records that membership inference is tried on: deleted ones, and ones that no client ever held."""
+"""The records that membership inference is tried on: deleted ones, and unseen ones to compare them with."""
 
 from __future__ import annotations
 
@@ -21,34 +21,37 @@ from fedsgt.runs.state import Erased, Live
 
 
 @dataclass(frozen=True)
-class Attacked:
-    """The records, and the clients' data with and without them."""
+class AttackedRecords:
+    """Deleted and unseen records, and the clients with and without the deleted ones."""
 
     table: Table = field(repr=False)
-    """Deleted records, then once or several times as many unseen ones, with the same labels in their order;
-    as owner these have the one of the deleted record that they go with."""
+    """Deleted records, then the same number of unseen ones, once or several times.
+
+    Every unseen record has the label of the deleted one it is compared with, and that one's client as owner.
+    """
     count: int
-    """Of deleted records in it."""
+    """Number of deleted records in the table."""
     duplicates: int
-    """Deleted records that are not in it, because a retained one has the same content."""
+    """Number of deleted records left out because a retained record has the same content."""
     deleted: int
-    """All deleted records at hand."""
+    """Number of all deleted records at hand."""
     whole: Holdings = field(repr=False)
-    """The clients before all deletions."""
+    """Clients before all deletions."""
     left: Holdings = field(repr=False)
-    """The clients now."""
+    """Clients as they are now."""
 
 
-def find_attacked(
+def find_attacked_records(
     folder: RunFolder, live: Live, given: Path | None, limit: int | None, seed: int
-) -> Attacked:
-    """The deleted records, from the run's source or a file that still has them, and like ones to compare."""
+) -> AttackedRecords:
+    """Find the deleted records, in the run's source or the file `given`, and match them with unseen ones."""
     held = load_holdings(folder.config, live.description)
     whole = held if given is None else _with_file(folder, held, live.erased(), given)
     left = whole.without(live.erased())
     gone = _gone(whole, left)
     if not len(gone):
         raise InputError(_not_found(folder, given))
+    # A record that a retained one equals was learnt after all: to recognise it would be no failure.
     retained = {record.digest for client in left.clients for record in client.records}
     rows = [row for row, record in enumerate(gone.records()) if record.digest not in retained]
     if limit is not None:
@@ -56,13 +59,16 @@ def find_attacked(
         rows = sorted(rng.permutation(rows)[:limit].tolist())
     table, count = _matched(gone.take(rows), _unseen(folder, whole), seed)
     duplicates = sum(record.digest in retained for record in gone.records())
-    return Attacked(table, count, duplicates, len(gone), whole, left)
+    return AttackedRecords(table, count, duplicates, len(gone), whole, left)
 
 
 def _with_file(folder: RunFolder, held: Holdings, erased: Mapping[int, Erased], file: Path) -> Holdings:
-    """The clients with those records of the file that the ledger says they have had deleted."""
+    """Return the clients with those records of the file that the ledger says were deleted from them."""
     if folder.config.data.id_column == ROW:
-        raise InputError("deleted: records without ids cannot be told; the run's own source still has them")
+        raise InputError(
+            "--deleted: the run's records have no ids, so a file's cannot be recognised; the run's source "
+            "still has the deleted ones"
+        )
     columns = replace(columns_of(folder.config), client=folder.config.data.client_column)
     rows = read_parquet(file, columns.names())
     table = table_from_arrow(rows, columns, where=str(file), labels=held.labels, limit=None)
@@ -92,12 +98,13 @@ def _owned(table: Table, name: str, known: set[str]) -> tuple[Record, ...]:
 
 
 def _gone(whole: Holdings, left: Holdings) -> Table:
-    """All deleted records, numbered: clients may have the same ids; owned by the clients that held them."""
+    """Return all deleted records, owned by the clients that held them."""
     found = Table((), (), (), (), whole.labels)
     for before, after in zip(whole.clients, left.clients, strict=True):
         kept = {record.id for record in after.records}
         table = whole.tables[before.name]
         rows = table.index_of(record.id for record in before.records if record.id not in kept)
+        # Numbered, because two clients may have records of the same id.
         part = _numbered(table.take(rows), len(found))
         found = _joined(found, replace(part, owners=(before.name,) * len(rows)))
     return found
@@ -110,7 +117,7 @@ def _joined(one: Table, other: Table) -> Table:
 
 
 def _unseen(folder: RunFolder, whole: Holdings) -> Table:
-    """Test records whose content no client ever had."""
+    """Return the test records whose content no client ever held."""
     test = load_test(folder.config, whole.labels)
     seen = {record.digest for client in whole.clients for record in client.records}
     return test.take(row for row, record in enumerate(test.records()) if record.digest not in seen)
@@ -132,7 +139,7 @@ def _not_found(folder: RunFolder, given: Path | None) -> str:
         return f"{given}: it has no record that was deleted from a client of this run"
     return (
         f"{folder.path}: the deleted records are not in its source any more, as it should be; "
-        "if there is a copy to experiment with, give it with --deleted FILE.parquet"
+        "if you have a copy to experiment with, give it with --deleted FILE.parquet"
     )
 
 

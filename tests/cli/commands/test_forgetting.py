@@ -1,0 +1,117 @@
+"""`fedsgt forgetting`: its warning, its figures, its verdicts and its end."""
+
+from __future__ import annotations
+
+import json
+import signal
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+import typer
+from click.testing import Result
+from forgetting_world import QUICK, config_of, facts, noise_world
+from tiny_deletions import trained_run
+from typer.testing import CliRunner
+
+from fedsgt.cli.commands import forgetting as command
+from fedsgt.errors import InputError
+from fedsgt.forgetting.measure import LIRA, Attack, Case, Forgetting, measure
+from fedsgt.forgetting.membership import Interval
+from fedsgt.runs.folder import RunFolder, open_run
+from fedsgt.unlearning.request import Deletion
+from fedsgt.unlearning.unlearn import unlearn
+
+
+@pytest.fixture
+def folder(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+    """A run from which nothing was deleted yet."""
+    world = noise_world(tmp_path_factory.mktemp("forgetting"))
+    return open_run(trained_run(world, tmp_path / "run", config_of(world)))
+
+
+@pytest.fixture
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where temporary folders are made, to see what is left of them."""
+    path = tmp_path / "temporary"
+    path.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(path))
+    return path
+
+
+def called(*arguments: object) -> Result:
+    app = typer.Typer()
+    app.command()(command.forgetting)
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def test_the_command(folder: RunFolder, tmp_path: Path, temporary: Path) -> None:
+    unlearn(folder, [Deletion("c0", slices=(0,))])
+    options = ("--shadows", 4, "--shadow-rounds", 1, "--strategy", "long", "--limit", 4, "--seed", 3)
+    plot = tmp_path / "roc.svg"
+    done = called(folder.path, *options, "--json", "--plot", plot)
+    assert done.exit_code == 0, done.output
+    assert "AN EXPERIMENT FOR SIMULATIONS: this trains on 5 deleted records again" in done.stderr
+    assert "Attacking: 100%" in done.stderr
+    assert plot.read_text(encoding="utf-8").count("LiRA") == 2
+    shown = json.loads(done.stdout)
+    by_hand = measure(folder, **QUICK, limit=4, seed=3)
+    assert shown | {"seconds": None, "position": None} == facts(by_hand) | {"run": str(folder.path)}
+    assert shown["attacks"][LIRA]["deleted"] == 4
+    assert list(temporary.iterdir()) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_ended_from_outside_it_ends_in_order(number: signal.Signals) -> None:
+    """Temporary folders go when a context ends, which the default handlers would not wait for."""
+    before = signal.getsignal(number)
+    with pytest.raises(SystemExit, match=str(128 + number)), command._cleaned_up():
+        signal.raise_signal(number)
+    assert signal.getsignal(number) == before
+
+
+def test_wrong_input_to_the_command(folder: RunFolder) -> None:
+    assert called(folder.path, "--shadows", 3).exit_code == 2
+    assert isinstance(called(folder.path, "--plot", "x.txt").exception, InputError)
+    failed = called(folder.path)
+    assert isinstance(failed.exception, InputError)
+    assert failed.stderr == "", "no warning of what is not done"
+
+
+def interval(value: float, low: float, high: float, method: str = "DeLong") -> Interval:
+    return Interval(value, low, high, method)
+
+
+VERDICTS = [
+    (interval(0.7, 0.6, 0.8), interval(0.5, 0.4, 0.6), "before: the attack recognises records"),
+    (interval(0.7, 0.6, 0.8), interval(0.5, 0.4, 0.6), "after: the interval contains 0.5: no better"),
+    (interval(0.5, 0.4, 0.6), interval(0.5, 0.4, 0.6), "before: the interval contains 0.5: it recognises"),
+    (interval(0.3, 0.2, 0.4), interval(0.3, 0.2, 0.4), "before: below 0.5"),
+    (interval(0.3, 0.2, 0.4), interval(0.3, 0.2, 0.4), "after: the interval is below 0.5: chance"),
+    (interval(0.7, 0.6, 0.8), interval(0.7, 0.6, 0.8), "after: the interval is above 0.5: chance"),
+    (interval(1.0, 0.8, 1.0, "exact"), interval(0.5, 0.4, 0.6), "1.000  0.800 to 1.000 (exact)"),
+]
+
+
+@pytest.mark.parametrize(("before", "after", "text"), VERDICTS)
+def test_verdicts(before: Interval, after: Interval, text: str) -> None:
+    scores = np.arange(3.0), np.arange(2.0)
+    cases = [Case(auc, {"1%": None, "5%": 0.25}, scores) for auc in (before, after)]
+    found = Forgetting(5, "all", 0, 3, 1, False, 16, 4, None, {LIRA: Attack(*cases)}, 1.2)
+    shown = command._table(found)
+    assert text in shown
+    assert "25% at 5%" in shown
+    assert "1 deleted record not attacked" in shown
+    assert "not the very modules of then" in shown
+    assert "fedsgt verify does" in shown
+
+
+def test_nothing_to_attack_after_the_deletions() -> None:
+    before = Case(interval(0.7, 0.6, 0.8), {"1%": None, "5%": 0.25}, (np.arange(3.0), np.arange(2.0)))
+    reason = "no module is live, so there is nothing to ask"
+    found = Forgetting(5, "all", 0, 3, 0, True, 16, 4, reason, {LIRA: Attack(before, None)}, 1.2)
+    shown = command._table(found)
+    assert f"after: {reason}" in shown
+    assert "LiRA, before" in shown
+    assert "LiRA, after" not in shown
