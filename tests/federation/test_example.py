@@ -19,7 +19,7 @@ from fedsgt.certificates.keys import PublicKey
 from fedsgt.certificates.signatures import read_certificate
 from fedsgt.config import load
 from fedsgt.data import Columns, Table, load_table
-from fedsgt.federation.client.records import OwnData
+from fedsgt.federation.client.records import ClientRecords
 from fedsgt.federation.example import NAMES
 from fedsgt.federation.settings import load_client
 from fedsgt.runs.folder import RunFolder, open_run
@@ -48,7 +48,9 @@ def _check_modules(folder: Path, elsewhere: Path, run: RunFolder, certificate: C
     """All were the in-process engine's before the deletion; those that live are so after it, too."""
     config = load(folder / "example.toml")
     then = trained_here(elsewhere / "then", config, _before(folder, elsewhere / "before"))
-    now = trained_here(elsewhere / "now", config, [OwnData(load_client(folder / name)) for name in NAMES])
+    now = trained_here(
+        elsewhere / "now", config, [ClientRecords(load_client(folder / name)) for name in NAMES]
+    )
     live, trained, retained = present(run), present(then), present(now)
     assert len(live) == 3
     assert live.items() <= trained.items()
@@ -72,7 +74,7 @@ def _check_requests(folder: Path, run: RunFolder, certificate: Certificate) -> N
 
 def _check_kept_secret(folder: Path, name: str) -> None:
     """Nobody else's file names a record of the client, or has what its slices and hashes are made with."""
-    own, ids = OwnData(load_client(folder / name)), {record.encode() for record in _dealt(name).ids}
+    own, ids = ClientRecords(load_client(folder / name)), {record.encode() for record in _dealt(name).ids}
     secrets = [
         own.salt,
         own.salt.hex().encode(),
@@ -92,7 +94,7 @@ def _certificate(folder: Path, run: RunFolder) -> Certificate:
     return read_certificate(path, PublicKey.read(run.path / "signing.pub"))
 
 
-def _before(folder: Path, copies: Path) -> list[OwnData]:
+def _before(folder: Path, copies: Path) -> list[ClientRecords]:
     """The clients as they were dealt their records: same salts, and nothing withdrawn."""
     for name in NAMES:
         (copies / name).mkdir(parents=True)
@@ -102,7 +104,7 @@ def _before(folder: Path, copies: Path) -> list[OwnData]:
         images = [content[0] for content in part.contents]
         columns = {"id": list(part.ids), "label": list(part.labels), "image": images}
         pq.write_table(pa.table(columns), copies / name / "records.parquet")
-    return [OwnData(load_client(copies / name)) for name in NAMES]
+    return [ClientRecords(load_client(copies / name)) for name in NAMES]
 
 
 def _dealt(name: str) -> Table:

@@ -31,7 +31,7 @@ from fedsgt.federation.client.supernode import SuperNode
 from fedsgt.federation.keys import make_authority, make_client
 from fedsgt.federation.processes import Child, only_one
 from fedsgt.federation.server.guard import Guard
-from fedsgt.federation.server.submit import APP, Submitted, bundle, submit
+from fedsgt.federation.server.submit import APP, FlowerRun, bundle, submit
 from fedsgt.federation.server.superlink import SuperLink, control
 from fedsgt.federation.settings import ClientSettings, ServerSettings, load_client, load_server
 
@@ -267,7 +267,7 @@ def _until(holds: Callable[[], bool], node: SuperNode | None = None) -> None:
         time.sleep(0.1)
 
 
-def _finished(run: Submitted, node: SuperNode) -> Submitted:
+def _finished(run: FlowerRun, node: SuperNode) -> FlowerRun:
     _until(lambda: run.status().startswith("finished"), node)
     return run
 

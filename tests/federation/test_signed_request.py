@@ -15,7 +15,14 @@ from remote_world import SLICES, Federation, make_federation
 
 from fedsgt.errors import InputError
 from fedsgt.federation.keys import load_private
-from fedsgt.federation.signed_request import Envelope, Refused, _signed, check, petition, petitions
+from fedsgt.federation.signed_request import (
+    Envelope,
+    RequestRefused,
+    _signed,
+    check_request,
+    sign_record_requests,
+    sign_request,
+)
 from fedsgt.files.encoding import parse_json
 from fedsgt.runs.state import Live
 from fedsgt.unlearning.request import Deletion, enrolments
@@ -46,13 +53,13 @@ def sign(federation: Federation, live: Live) -> Sign:
 def asked(federation: Federation, live: Live) -> Envelope:
     """Two records of client a."""
     key = load_private(federation.settings("a").key)
-    (found,) = petitions(key, live.description.id, federation.client("a"), ["a00", "a01"])
+    (found,) = sign_record_requests(key, live.description.id, federation.client("a"), ["a00", "a01"])
     return found
 
 
 def reason(envelope: object, live: Live) -> str:
-    with pytest.raises(Refused) as refused:
-        check(envelope, live).parts(live)
+    with pytest.raises(RequestRefused) as refused:
+        check_request(envelope, live).parts(live)
     assert "\n" not in str(refused.value)
     return refused.value.reason
 
@@ -65,7 +72,7 @@ def test_a_client_names_slices_and_hashes_and_never_a_record(
     federation: Federation, live: Live, asked: Envelope
 ) -> None:
     client = federation.client("a")
-    (part,) = check(asked, live).parts(live)
+    (part,) = check_request(asked, live).parts(live)
     located = client.locate(["a00", "a01"])
     assert (part.number, part.scope, part.slices) == (0, "records", tuple(located))
     assert part.count == 2
@@ -75,15 +82,15 @@ def test_a_client_names_slices_and_hashes_and_never_a_record(
 
 def test_slices_and_whole_clients_are_counted_by_the_server(live: Live, sign: Sign) -> None:
     described = live.description.clients[0]
-    (part,) = check(sign("slice", [0, 2], {}), live).parts(live)
+    (part,) = check_request(sign("slice", [0, 2], {}), live).parts(live)
     assert (part.slices, part.counts) == ((0, 2), (described.records[0], described.records[2]))
-    (whole,) = check(sign("client", [], {}), live).parts(live)
+    (whole,) = check_request(sign("client", [], {}), live).parts(live)
     assert (whole.slices, whole.counts) == (tuple(range(SLICES)), tuple(described.records))
 
 
 def test_signed_by_another_client(federation: Federation, live: Live) -> None:
     stolen = load_private(federation.settings("b").key)
-    assert reason(petition(stolen, live.description.id, federation.client("a"), None), live) == "forged"
+    assert reason(sign_request(stolen, live.description.id, federation.client("a"), None), live) == "forged"
 
 
 @pytest.mark.parametrize(
@@ -127,7 +134,7 @@ def test_no_other_text_counts(asked: Envelope, live: Live, data: st.DataObject) 
     place = data.draw(st.integers(0, len(text) - 1))
     text[place] ^= 1 << data.draw(st.integers(0, 7))
     with pytest.raises(InputError):
-        check(parse_json(bytes(text), "the request"), live)
+        check_request(parse_json(bytes(text), "the request"), live)
 
 
 def test_a_signature_has_one_spelling(asked: Envelope, live: Live) -> None:
@@ -144,7 +151,7 @@ def test_more_than_there_is(federation: Federation, live: Live, sign: Sign) -> N
     assert reason(sign("slice", [SLICES], {}), live) == "out-of-range"
     invented = [f"{number:064x}" for number in range(live.description.clients[0].records[1] + 1)]
     assert reason(sign("records", [1], {"1": invented}), live) == "too-many"
-    check(sign("records", [1], {"1": invented[1:]}), live).parts(live)
+    check_request(sign("records", [1], {"1": invented[1:]}), live).parts(live)
 
 
 def test_what_is_gone_does_not_go_again(tmp_path: Path) -> None:
@@ -154,13 +161,13 @@ def test_what_is_gone_does_not_go_again(tmp_path: Path) -> None:
     index, (first, *others) = next(
         (index, [client.hash_of(record.id) for record in part]) for index, part in enumerate(client.cut())
     )
-    found = check(own("records", [index], {str(index): [first]}), folder.live())
+    found = check_request(own("records", [index], {str(index): [first]}), folder.live())
     assert accept_parts(folder, found.parts, found.content, found.key).records == 1
     assert reason(own("records", [index], {str(index): [first]}), folder.live()) == "already-deleted"
     accept(folder, [Deletion("a", slices=(index,))])  # by the operator
     assert reason(own("records", [index], {str(index): others}), folder.live()) == "nothing-left"
     assert reason(own("slice", [index], {}), folder.live()) == "nothing-left"
-    (rest,) = check(own("client", [], {}), folder.live()).parts(folder.live())
+    (rest,) = check_request(own("client", [], {}), folder.live()).parts(folder.live())
     assert index not in rest.slices, "the rest of the client can still go"
     accept(folder, [Deletion("a")])
     assert reason(own("client", [], {}), folder.live()) == "nothing-left"
@@ -174,7 +181,7 @@ def test_a_client_that_came_back_is_known_by_its_key(live: Live, sign: Sign) -> 
     clients, group_of = [first, other, again, stranger], live.description.group_of * 2
     described = live.description.model_copy(update={"clients": clients, "group_of": group_of})
     now = Live(described, live.position, ())
-    assert [part.number for part in check(sign("client", [], {}), now).parts(now)] == [0, 2]
+    assert [part.number for part in check_request(sign("client", [], {}), now).parts(now)] == [0, 2]
     assert enrolments(described, "a") == [0, 2]
 
 
@@ -192,6 +199,6 @@ def test_many_records_make_several_requests(
 ) -> None:
     monkeypatch.setattr("fedsgt.federation.signed_request.MOST_RECORDS", 4)
     key, client = load_private(federation.settings("a").key), federation.client("a")
-    found = petitions(key, live.description.id, client, [f"a{number:02d}" for number in range(10)])
-    assert [sum(check(each, live).parts(live)[0].counts) for each in found] == [4, 4, 2]
+    found = sign_record_requests(key, live.description.id, client, [f"a{number:02d}" for number in range(10)])
+    assert [sum(check_request(each, live).parts(live)[0].counts) for each in found] == [4, 4, 2]
     assert len({each["body"]["nonce"] for each in found}) == 3

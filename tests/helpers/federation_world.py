@@ -22,7 +22,7 @@ from fedsgt.config import Config, load, to_toml
 from fedsgt.config.model import Engine
 from fedsgt.data import Columns, load_table
 from fedsgt.engine.flower.internals import ListNodesRequest
-from fedsgt.federation.client.records import OwnData
+from fedsgt.federation.client.records import ClientRecords
 from fedsgt.federation.keys import make_authority, make_client
 from fedsgt.federation.processes import QUIET, Child
 from fedsgt.federation.server.superlink import Unreachable, control
@@ -53,7 +53,7 @@ def present(folder: RunFolder) -> Made:
     return found
 
 
-def trained_here(path: Path, run: Config, owners: Sequence[OwnData]) -> RunFolder:
+def trained_here(path: Path, run: Config, owners: Sequence[ClientRecords]) -> RunFolder:
     """The run of these clients, by the in-process engine, as if all their records were on this machine."""
     slices, names = run.slices_per_client(), [own.settings.name for own in owners]
     rows = zip(owners, names, slices, strict=True)
@@ -159,10 +159,10 @@ class Federation:
             return set()
         return {node.name for node in nodes if node.status == "online"}
 
-    def own(self, name: str) -> OwnData:
-        return OwnData(load_client(self.folder / name))
+    def own(self, name: str) -> ClientRecords:
+        return ClientRecords(load_client(self.folder / name))
 
-    def owners(self) -> list[OwnData]:
+    def owners(self) -> list[ClientRecords]:
         return [self.own(name) for name in self.names]
 
     def misbehave(self, how: str) -> None:

@@ -8,31 +8,30 @@ from dataclasses import replace
 
 from flwr.app import Context, Error, Message
 
-from fedsgt.build.client_access import LocalClients, counted_in, fleet_of
+from fedsgt.build.client_access import LocalClients, counted_in, run_info
 from fedsgt.build.prepare import Prepared
 from fedsgt.config import Config
 from fedsgt.engine.events import Listener
-from fedsgt.engine.flower.client_app import Trainer, make_client_app
 from fedsgt.engine.flower.engine import FlowerEngine
 from fedsgt.engine.flower.local import nodes_of
 from fedsgt.engine.flower.local_grid import LocalGrid
-from fedsgt.engine.flower.messages import Answer, Order
-from fedsgt.engine.flower.node import Node, SharedStore, Shelf
+from fedsgt.engine.flower.messages import TrainingAnswer, TrainingOrder
+from fedsgt.engine.flower.node import ModuleCache, Node, PoolNode, SharedStore, make_client_app
 from fedsgt.engine.pool import Inline
 from fedsgt.engine.rounds import Server
 from fedsgt.engine.task import Tensors, Update
 from fedsgt.runs.folder import RunFolder
 
-Spoil = Callable[[Order, Answer], Answer]
+Spoil = Callable[[TrainingOrder, TrainingAnswer], TrainingAnswer]
 
 
 class Odd:
     """A node that answers otherwise than it should."""
 
-    def __init__(self, node: Node, client: str, spoil: Spoil) -> None:
+    def __init__(self, node: PoolNode, client: str, spoil: Spoil) -> None:
         self.node, self.client, self.spoil = node, client, spoil
 
-    def train(self, order: Order) -> Answer:
+    def train(self, order: TrainingOrder) -> TrainingAnswer:
         answer = self.node.train(order)
         return self.spoil(order, answer) if order.client == self.client else answer
 
@@ -66,26 +65,26 @@ class Nodes(LocalClients):
         self,
         client: str = "c1",
         spoil: Spoil = lambda order, answer: answer,
-        shelf: Callable[[Prepared], Shelf] | None = None,
+        module_cache: Callable[[Prepared], ModuleCache] | None = None,
         silent: bool = False,
     ) -> None:
-        self.client, self.spoil, self.shelf, self.silent = client, spoil, shelf, silent
-        self.orders: list[Order] = []
+        self.client, self.spoil, self.module_cache, self.silent = client, spoil, module_cache, silent
+        self.orders: list[TrainingOrder] = []
         self.last: FlowerEngine | None = None
 
     @contextmanager
     def engine(self, folder: RunFolder, prepared: Prepared, tell: Listener) -> Iterator[FlowerEngine]:
         setup = prepared.setup(folder.modules, None)
-        shelf = self.shelf(prepared) if self.shelf else SharedStore()
-        setup = replace(setup, read_module=getattr(shelf, "get", setup.read_module))
-        odd = Odd(Node(Inline(setup), shelf), self.client, self._spoiled)
+        module_cache = self.module_cache(prepared) if self.module_cache else SharedStore()
+        setup = replace(setup, read_module=getattr(module_cache, "get", setup.read_module))
+        odd = Odd(PoolNode(Inline(setup), module_cache), self.client, self._spoiled)
         seen = make_client_app(lambda context: self._watched(odd))
         grid = Patchy(seen, len(setup.slices))
         nodes = nodes_of(grid, setup.slices)
         grid.silent = nodes[self.client].node if self.silent else None
         server = Server(prepared.model.stack, folder.modules.get, prepared.run.training)
-        fleet = fleet_of(folder, prepared)
-        engine = FlowerEngine(grid, lambda: nodes, server, fleet, prepared.run.engine, tell, pause=0.01)
+        info = run_info(folder, prepared)
+        engine = FlowerEngine(grid, lambda: nodes, server, info, prepared.run.engine, tell, pause=0.01)
         self.last = engine
         with engine, counted_in(folder, engine.traffic):
             yield engine
@@ -93,11 +92,11 @@ class Nodes(LocalClients):
     def all_take_part(self, run: Config) -> bool:
         return False
 
-    def _watched(self, odd: Odd) -> Trainer:
+    def _watched(self, odd: Odd) -> Node:
         access = self
 
         class Watched:
-            def train(self, order: Order) -> Answer:
+            def train(self, order: TrainingOrder) -> TrainingAnswer:
                 access.orders.append(order)
                 return odd.train(order)
 
@@ -106,12 +105,12 @@ class Nodes(LocalClients):
 
         return Watched()
 
-    def _spoiled(self, order: Order, answer: Answer) -> Answer:
+    def _spoiled(self, order: TrainingOrder, answer: TrainingAnswer) -> TrainingAnswer:
         return self.spoil(order, answer)
 
 
 def each_update(change: Callable[[Update], Update]) -> Spoil:
-    def spoil(order: Order, answer: Answer) -> Answer:
+    def spoil(order: TrainingOrder, answer: TrainingAnswer) -> TrainingAnswer:
         return replace(answer, updates={key: change(update) for key, update in answer.updates.items()})
 
     return spoil

@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 from flwr.app import Context, Message
 
-from fedsgt.engine.flower.messages import Answer, decode_answer, decode_order, encode_answer
+from fedsgt.engine.flower.messages import TrainingAnswer, decode_answer, decode_order, encode_answer
 from fedsgt.engine.task import Tensors, Update
-from fedsgt.federation.client.client_app import CLIENT, app
 from fedsgt.federation.client.executor import execute
+from fedsgt.federation.client.node_app import CLIENT, app
 from fedsgt.federation.client.supernode import TICK_SECONDS, SuperNode
 from fedsgt.federation.processes import Child, only_one, stop_signals
 from fedsgt.federation.settings import load_client
@@ -73,7 +73,7 @@ class Moody:
             return Message(encode_answer(self._worse(answer)), reply_to=message)
         return reply
 
-    def _worse(self, answer: Answer) -> Answer:
+    def _worse(self, answer: TrainingAnswer) -> TrainingAnswer:
         updates = {}
         for key, update in answer.updates.items():
             number, self.spoilt = self.spoilt, self.spoilt + 1

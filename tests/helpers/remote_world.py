@@ -24,7 +24,7 @@ from fedsgt import grouping, plans
 from fedsgt.build.targets import Recipe, Target, make_targets
 from fedsgt.config import load
 from fedsgt.data import Client
-from fedsgt.federation.client.records import Enrolment, OwnData
+from fedsgt.federation.client.records import ClientRecords, Enrolment
 from fedsgt.federation.keys import make_authority, make_client, public_text
 from fedsgt.federation.settings import ClientSettings, ServerSettings, load_client, load_server
 from fedsgt.ledger.ledger import Entry
@@ -50,8 +50,8 @@ class Federation:
     def settings(self, name: str) -> ClientSettings:
         return load_client(self.folder / name)
 
-    def own(self, name: str) -> OwnData:
-        return OwnData(self.settings(name))
+    def own(self, name: str) -> ClientRecords:
+        return ClientRecords(self.settings(name))
 
     def source(self, name: str) -> Path:
         return self.folder / name / "records.parquet"

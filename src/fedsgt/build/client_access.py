@@ -21,7 +21,7 @@ from fedsgt.runs.state import Erased
 from fedsgt.runs.traffic import add_traffic
 
 if TYPE_CHECKING:  # Flower is an optional package
-    from fedsgt.engine.flower.transport import Fleet
+    from fedsgt.engine.flower.transport import RunInfo
 
 
 class ClientAccess(Protocol):
@@ -62,11 +62,11 @@ class LocalClients:
         from fedsgt.engine.flower.local import open_local, open_simulated
 
         server = Server(prepared.model.stack, folder.modules.get, prepared.run.training)
-        make, fleet = open_local, fleet_of(folder, prepared)
+        make, info = open_local, run_info(folder, prepared)
         if name == "flower-sim":
             make = open_simulated
             tell(Note(f"starting Ray, for {len(setup.slices)} nodes; this takes some seconds"))
-        with make(setup, server, fleet, tell) as flower, counted_in(folder, flower.traffic):
+        with make(setup, server, info, tell) as flower, counted_in(folder, flower.traffic):
             yield flower
 
     def all_take_part(self, run: Config) -> bool:
@@ -86,12 +86,12 @@ def counted_in(folder: RunFolder, traffic: Traffic) -> Iterator[None]:
         add_traffic(folder, traffic)
 
 
-def fleet_of(folder: RunFolder, prepared: Prepared) -> Fleet:
+def run_info(folder: RunFolder, prepared: Prepared) -> RunInfo:
     """Return what the Flower engine knows of a run: numbers of records, and which modules are there."""
-    from fedsgt.engine.flower.transport import Fleet
+    from fedsgt.engine.flower.transport import RunInfo
 
     sizes = {client.name: client.slice_sizes() for client in prepared.clients}
-    return Fleet(
+    return RunInfo(
         records=lambda client, slices: sum(sizes[client][index] for index in slices),
         hash_of=lambda key: folder.modules.manifest(key).sha256,
         present=folder.present,

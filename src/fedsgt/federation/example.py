@@ -24,7 +24,7 @@ from fedsgt.certificates.keys import PUBLIC_KEY
 from fedsgt.data import Columns, load_table
 from fedsgt.data.sources.parquet import read_parquet
 from fedsgt.errors import InputError
-from fedsgt.federation.client.records import Enrolment, OwnData
+from fedsgt.federation.client.records import ClientRecords, Enrolment
 from fedsgt.federation.processes import QUIET, Child
 from fedsgt.federation.server.desk import REFUSED
 from fedsgt.federation.settings import CLIENT_FILE, load_client, load_server
@@ -138,7 +138,7 @@ class Example:
         path.write_text(tomli_w.dumps(settings), encoding="utf-8")
         slices = len(next(client for client in known.clients if client.name == OWNER).slices)
         enrolment = Enrolment(run=known.id, name=OWNER, slices=slices, labels=known.labels)
-        OwnData(load_client(path)).enrol(enrolment)
+        ClientRecords(load_client(path)).enrol(enrolment)
         return path
 
     def _check_refused(self, before: int) -> None:

@@ -75,7 +75,7 @@ class Child:
             self.process.wait()
 
 
-class Kept:
+class RestartedChild:
     """A child that is started again whenever it ends, after a pause that grows while it does not last."""
 
     def __init__(self, start: Callable[[], Child], ended: Callable[[Child], None]) -> None:

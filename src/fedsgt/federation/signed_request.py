@@ -49,7 +49,7 @@ Reason = Literal[
 ]
 
 
-class Refused(InputError):
+class RequestRefused(InputError):
     """A request that is not carried out, and why."""
 
     def __init__(self, reason: Reason, message: str) -> None:
@@ -57,7 +57,7 @@ class Refused(InputError):
         self.reason: Reason = reason
 
 
-class Body(BaseModel):
+class RequestBody(BaseModel):
     """What is signed."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
@@ -96,10 +96,10 @@ class Body(BaseModel):
 
 
 @dataclass(frozen=True)
-class Petition:
+class SignedRequest:
     """A request whose signature holds."""
 
-    body: Body
+    body: RequestBody
     number: int
     """Of the client, in the run's description."""
     signature: str
@@ -119,7 +119,9 @@ class Petition:
         numbers = [self.number] if self.body.scope != "client" else self._all_of_its(live)
         parts = [part for number in numbers if (part := self._part(live, number)) is not None]
         if not parts:
-            raise Refused("nothing-left", f"client {self.body.client}: nothing of this is left to delete")
+            raise RequestRefused(
+                "nothing-left", f"client {self.body.client}: nothing of this is left to delete"
+            )
         return parts
 
     def _all_of_its(self, live: Live) -> list[int]:
@@ -141,7 +143,9 @@ class Petition:
         return Part(number, body.client_hash, body.scope, slices, counts, tuple(sorted(records)))
 
 
-def petitions(key: EllipticCurvePrivateKey, run: str, client: Client, ids: Sequence[str]) -> list[Envelope]:
+def sign_record_requests(
+    key: EllipticCurvePrivateKey, run: str, client: Client, ids: Sequence[str]
+) -> list[Envelope]:
     """Signed requests to delete these records; several if they are many."""
     found = []
     for start in range(0, len(ids), MOST_RECORDS):
@@ -153,7 +157,7 @@ def petitions(key: EllipticCurvePrivateKey, run: str, client: Client, ids: Seque
     return found
 
 
-def petition(
+def sign_request(
     key: EllipticCurvePrivateKey, run: str, client: Client, slices: Sequence[int] | None
 ) -> Envelope:
     """A signed request to delete these slices, or all that the client has."""
@@ -162,35 +166,37 @@ def petition(
     return _signed(key, run, client, "slice", sorted(set(slices)), {})
 
 
-def check(envelope: object, live: Live) -> Petition:
+def check_request(envelope: object, live: Live) -> SignedRequest:
     """The request, if the client that it names has signed it for this run."""
-    body, signature = read(envelope)
+    body, signature = read_request(envelope)
     if body.run != live.description.id:
-        raise Refused("unknown-run", f"the request is for another run, {body.run}")
+        raise RequestRefused("unknown-run", f"the request is for another run, {body.run}")
     entries = live.description.clients
     number = next((index for index, entry in enumerate(entries) if entry.name == body.client), None)
     if number is None:
-        raise Refused("unknown-client", "no client of this run has the name that the request says")
+        raise RequestRefused("unknown-client", "no client of this run has the name that the request says")
     node = entries[number].node
     if node is None:
-        raise Refused("not-remote", f"client {body.client} does not hold its data itself; ask the operator")
+        raise RequestRefused(
+            "not-remote", f"client {body.client} does not hold its data itself; ask the operator"
+        )
     if not check_signature(node, DOMAIN + body.signed_bytes(), _signature_bytes(signature)):
-        raise Refused("forged", f"the signature is not that of client {body.client} under this text")
-    return Petition(body, number, signature)
+        raise RequestRefused("forged", f"the signature is not that of client {body.client} under this text")
+    return SignedRequest(body, number, signature)
 
 
-def read(envelope: object) -> tuple[Body, str]:
+def read_request(envelope: object) -> tuple[RequestBody, str]:
     """What the request says and its signature, of which nothing is checked but the form."""
     if not isinstance(envelope, dict) or envelope.keys() != {"body", "signature"}:
-        raise Refused("malformed", "not a request; it is a JSON object of `body` and `signature`")
+        raise RequestRefused("malformed", "not a request; it is a JSON object of `body` and `signature`")
     signature = envelope["signature"]
     _signature_bytes(signature)
     try:
-        body = Body.model_validate(envelope["body"])
+        body = RequestBody.model_validate(envelope["body"])
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) if _plain(part) else "?" for part in ("body", *first["loc"]))
-        raise Refused("malformed", f"{where}: {first['msg'].removeprefix('Value error, ')}") from None
+        raise RequestRefused("malformed", f"{where}: {first['msg'].removeprefix('Value error, ')}") from None
     return body, signature
 
 
@@ -202,7 +208,7 @@ def _signed(
     slices: list[int],
     records: Mapping[str, list[str]],
 ) -> Envelope:
-    body = Body(
+    body = RequestBody(
         format=1,
         kind="deletion",
         run=run,
@@ -223,7 +229,7 @@ def _signature_bytes(text: object) -> bytes:
         # Decoders let some padding pass that is none: only one spelling of the same bytes counts.
         if found and base64.b64encode(found).decode() == text:
             return found
-    raise Refused("malformed", "signature: not a text in base64")
+    raise RequestRefused("malformed", "signature: not a text in base64")
 
 
 def _plain(part: object) -> bool:
@@ -233,17 +239,19 @@ def _plain(part: object) -> bool:
 def _check_range(client: str, slices: Sequence[int], left: Sequence[int]) -> None:
     for index in slices:
         if index >= len(left):
-            raise Refused(
+            raise RequestRefused(
                 "out-of-range", f"client {client} has no slice {index}; it has 0 to {len(left) - 1}"
             )
 
 
-def _check_hashes(body: Body, left: Sequence[int], gone: Erased) -> None:
+def _check_hashes(body: RequestBody, left: Sequence[int], gone: Erased) -> None:
     for index in body.slices if body.scope == "records" else ():
         codes = body.records[str(index)]
         if not gone.records.isdisjoint(codes):
-            raise Refused("already-deleted", f"slice {index}: a record that is named was deleted before")
+            raise RequestRefused(
+                "already-deleted", f"slice {index}: a record that is named was deleted before"
+            )
         if len(codes) > left[index] and index not in gone.slices:
-            raise Refused(
+            raise RequestRefused(
                 "too-many", f"slice {index}: {len(codes)} records are named, but only {left[index]} are left"
             )

@@ -17,7 +17,7 @@ from tiny_world import GROUPS, Quiet, World, made, make_world, trained
 
 from fedsgt.build.train import train
 from fedsgt.config import to_toml
-from fedsgt.engine.flower.messages import Answer, Order
+from fedsgt.engine.flower.messages import TrainingAnswer, TrainingOrder
 from fedsgt.engine.task import Tensors
 from fedsgt.errors import InputError
 from fedsgt.planning.planner import forecast
@@ -90,7 +90,7 @@ def test_a_forecast_counts_what_is_carried(image: World, tmp_path: Path) -> None
     assert told["upload_bytes"] == pytest.approx(size * sum(len(o.jobs) for o in access.orders) / len(counts))
 
 
-def states_of(order: Order) -> list[Tensors]:
+def states_of(order: TrainingOrder) -> list[Tensors]:
     return [job.state for job in order.jobs]
 
 
@@ -123,8 +123,8 @@ SPOILT: dict[str, tuple[Spoil, str]] = {
     "count": (each_update(lambda update: replace(update, records=10**6)), "it says 1000000 records"),
     "too few": (each_update(lambda update: replace(update, records=1)), "it says 1 records"),
     "no number": (each_update(lambda update: replace(update, records=True)), "cannot be read"),
-    "nothing": (lambda order, answer: Answer(), "there is no update in its answer"),
-    "lacks": (lambda order, answer: Answer(lacks=tuple(order.modules)), "there is no update"),
+    "nothing": (lambda order, answer: TrainingAnswer(), "there is no update in its answer"),
+    "lacks": (lambda order, answer: TrainingAnswer(lacks=tuple(order.modules)), "there is no update"),
 }
 
 
@@ -150,7 +150,7 @@ def test_verification_follows_who_took_part(image: World, tmp_path: Path) -> Non
     """In the second round of each module, one client is refused: the very same rounds give the same bytes."""
     seen: dict[str, int] = {}
 
-    def second(order: Order, answer: Answer) -> Answer:
+    def second(order: TrainingOrder, answer: TrainingAnswer) -> TrainingAnswer:
         updates = {}
         for job in order.jobs:
             seen[job.key] = job.round
@@ -172,8 +172,8 @@ def test_verification_follows_who_took_part(image: World, tmp_path: Path) -> Non
 
 
 def test_a_round_without_any_usable_update_is_an_error_that_says_why(image: World, tmp_path: Path) -> None:
-    def refuse(order: Order, answer: Answer) -> Answer:
-        return Answer()
+    def refuse(order: TrainingOrder, answer: TrainingAnswer) -> TrainingAnswer:
+        return TrainingAnswer()
 
     access = Nodes(spoil=refuse)
     config = image.without([row for row in image.rows if row.client != "c1"])
@@ -187,7 +187,7 @@ def test_a_round_without_any_usable_update_is_an_error_that_says_why(image: Worl
 def leaves(times: int) -> Spoil:
     left = [times]
 
-    def spoil(order: Order, answer: Answer) -> Answer:
+    def spoil(order: TrainingOrder, answer: TrainingAnswer) -> TrainingAnswer:
         left[0] -= 1
         if left[0] >= 0:
             raise Gone("nobody there")
@@ -229,8 +229,8 @@ def test_a_client_that_is_slow_is_left_out_after_the_timeout(image: World, tmp_p
 
 
 def test_a_node_that_says_it_cannot_is_not_asked_forever(image: World, tmp_path: Path) -> None:
-    def cannot(order: Order, answer: Answer) -> Answer:
-        return Answer(problems={job.key: "its disk is full" for job in order.jobs})
+    def cannot(order: TrainingOrder, answer: TrainingAnswer) -> TrainingAnswer:
+        return TrainingAnswer(problems={job.key: "its disk is full" for job in order.jobs})
 
     with pytest.raises(InputError, match="client c1: its disk is full"):
         train(image.config(), tmp_path / "run", Quiet(), access=Nodes(spoil=cannot))
@@ -265,10 +265,10 @@ class Forgetful:
 
 
 def test_a_node_that_lost_modules_is_sent_them_again(image: World, tmp_path: Path) -> None:
-    shelf = Forgetful()
-    access = Nodes(shelf=lambda prepared: shelf)
+    module_cache = Forgetful()
+    access = Nodes(module_cache=lambda prepared: module_cache)
     folder = train(image.config(), tmp_path / "run", Quiet(), access=access)
-    assert shelf.lost
+    assert module_cache.lost
     assert made(folder) == trained(tmp_path / "here", image.config())
-    assert shelf.kept[-1] == set()
-    assert not shelf.held, "nothing of others stays on a node"
+    assert module_cache.kept[-1] == set()
+    assert not module_cache.held, "nothing of others stays on a node"

@@ -12,13 +12,13 @@ from flower_world import Nodes
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, RecordDict
 from tiny_world import Quiet, World, made, trained
 
-from fedsgt.build.client_access import fleet_of
+from fedsgt.build.client_access import run_info
 from fedsgt.build.prepare import Prepared
 from fedsgt.build.train import train
 from fedsgt.engine.events import Listener
 from fedsgt.engine.flower.engine import FlowerEngine
-from fedsgt.engine.flower.messages import Answer, Order, decode_answer
-from fedsgt.engine.flower.transport import Carrier, Fleet
+from fedsgt.engine.flower.messages import TrainingAnswer, TrainingOrder, decode_answer
+from fedsgt.engine.flower.transport import RunInfo, Transport
 from fedsgt.errors import InputError
 from fedsgt.ledger.kinds import Kind
 from fedsgt.runs.folder import RunFolder
@@ -63,11 +63,11 @@ def test_what_nobody_can_read_is_one_line(case: str) -> None:
 
 
 def test_who_always_lacks_something_is_not_asked_forever(images: World, tmp_path: Path) -> None:
-    asked: list[Order] = []
+    asked: list[TrainingOrder] = []
 
-    def lacks(order: Order, answer: Answer) -> Answer:
+    def lacks(order: TrainingOrder, answer: TrainingAnswer) -> TrainingAnswer:
         asked.append(order)
-        return Answer(lacks=("f" * 64,))
+        return TrainingAnswer(lacks=("f" * 64,))
 
     run = images.config("grouping.groups=2", "plan.budget=1")
     train(run, tmp_path / "run", Quiet(), access=Nodes(spoil=lacks))
@@ -81,20 +81,20 @@ def test_a_last_word_costs_nobody_anything(
     images: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str
 ) -> None:
     """Not even a lie about the backbone: only nodes of this machine are believed that."""
-    inner = Carrier.last_words
+    inner = Transport.last_words
 
-    def last_words(self: Carrier, pause: float) -> Iterator[tuple[str, Message | None]]:
+    def last_words(self: Transport, pause: float) -> Iterator[tuple[str, Message | None]]:
         for client, reply in inner(self, pause):
             if client == "c1" and reply is not None:
                 reply.content.config_records["fedsgt"]["json"] = said
             yield client, reply
 
-    def others(folder: RunFolder, prepared: Prepared) -> Fleet:
-        found = fleet_of(folder, prepared)
-        return Fleet(found.records, found.hash_of, found.present, ours=False)
+    def others(folder: RunFolder, prepared: Prepared) -> RunInfo:
+        found = run_info(folder, prepared)
+        return RunInfo(found.records, found.hash_of, found.present, ours=False)
 
-    monkeypatch.setattr(Carrier, "last_words", last_words)
-    monkeypatch.setattr("flower_world.fleet_of", others)
+    monkeypatch.setattr(Transport, "last_words", last_words)
+    monkeypatch.setattr("flower_world.run_info", others)
     run = images.config("grouping.groups=2", "plan.budget=1")
     display = Quiet()
     folder = train(run, tmp_path / "run", display, access=Nodes())
@@ -110,8 +110,8 @@ class GoesForGood(Nodes):
     @contextmanager
     def engine(self, folder: RunFolder, prepared: Prepared, tell: Listener) -> Iterator[FlowerEngine]:
         with super().engine(folder, prepared, tell) as found:
-            everybody = found.carrier.nodes()
-            found.carrier.nodes = lambda: {n: place for n, place in everybody.items() if n != self.client}
+            everybody = found.transport.nodes()
+            found.transport.nodes = lambda: {n: place for n, place in everybody.items() if n != self.client}
             inner, steps = found.wait, iter(range(3000))
 
             def wait() -> object:

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from remote_world import LABELS, SLICES, Federation, make_federation, make_run
 
 from fedsgt.errors import InputError
-from fedsgt.federation.client.records import Enrolment, OwnData
+from fedsgt.federation.client.records import ClientRecords, Enrolment
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ def federation(tmp_path: Path) -> Federation:
     return make_federation(tmp_path / "fed")
 
 
-def withdraw(own: OwnData, *ids: str, run: str | None = None) -> list[str]:
+def withdraw(own: ClientRecords, *ids: str, run: str | None = None) -> list[str]:
     """The slices that changed."""
     stale = own.stale(ids, run)
     own.withdraw([own.hash_of(name) for name in ids], stale, run)

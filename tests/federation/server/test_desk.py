@@ -18,8 +18,8 @@ from remote_world import Federation, desk_connection, desk_process, make_federat
 from fedsgt.certificates.keys import PublicKey
 from fedsgt.certificates.signatures import read_certificate
 from fedsgt.federation.keys import load_private
-from fedsgt.federation.server.desk import MAX_BYTES, REFUSED, Refusals
-from fedsgt.federation.signed_request import Envelope, check, petition, petitions
+from fedsgt.federation.server.desk import MAX_BYTES, REFUSED, RefusalLog
+from fedsgt.federation.signed_request import Envelope, check_request, sign_record_requests, sign_request
 from fedsgt.proof.audit import audit
 from fedsgt.unlearning.unlearn import accept_parts, unfinished
 
@@ -35,7 +35,7 @@ class Scene:
         """A request for these records of the client, signed with its key or another's."""
         used = load_private(self.federation.settings(key or name).key)
         run, client = self.federation.run().description.id, self.federation.client(name)
-        (found,) = petitions(used, run, client, ids)
+        (found,) = sign_record_requests(used, run, client, ids)
         return found
 
     def send(self, envelope: object) -> httpx.Response:
@@ -128,7 +128,7 @@ def unknown_client(scene: Scene) -> object:
 def no_such_slice(scene: Scene) -> object:
     federation = scene.federation
     key = load_private(federation.settings("a").key)
-    return petition(key, federation.run().description.id, federation.client("a"), [99])
+    return sign_request(key, federation.run().description.id, federation.client("a"), [99])
 
 
 def no_request(scene: Scene) -> object:
@@ -223,8 +223,8 @@ def test_a_port_that_is_taken_is_one_line(scene: Scene) -> None:
 def test_what_was_accepted_before_a_stop_is_finished_at_the_next_start(tmp_path: Path) -> None:
     federation = make_federation(tmp_path / "fed")
     folder, key = federation.run(), load_private(federation.settings("a").key)
-    envelope = petition(key, folder.description.id, federation.client("a"), [0])
-    found = check(envelope, folder.live())
+    envelope = sign_request(key, folder.description.id, federation.client("a"), [0])
+    found = check_request(envelope, folder.live())
     accept_parts(folder, found.parts, found.content, found.key)
     assert len(unfinished(folder)) == 1
     folder.ledger.close()
@@ -233,7 +233,7 @@ def test_what_was_accepted_before_a_stop_is_finished_at_the_next_start(tmp_path:
 
 
 def test_the_log_of_refusals_cannot_fill_the_disk(tmp_path: Path) -> None:
-    refusals = Refusals(tmp_path / REFUSED, limit=1000)
+    refusals = RefusalLog(tmp_path / REFUSED, limit=1000)
     for number in range(100):
         refusals.note("forged", b"%d" % number)
     names = sorted(path.name for path in tmp_path.iterdir())

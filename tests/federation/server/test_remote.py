@@ -19,8 +19,8 @@ from fedsgt.build.train import train
 from fedsgt.config import Config
 from fedsgt.engine.flower.local_grid import RUN, LocalGrid
 from fedsgt.errors import InputError
-from fedsgt.federation.client import client_app
-from fedsgt.federation.client.records import OwnData
+from fedsgt.federation.client import node_app
+from fedsgt.federation.client.records import ClientRecords
 from fedsgt.federation.keys import known_keys, make_authority, make_client
 from fedsgt.federation.server.remote import RemoteClients
 from fedsgt.federation.settings import load_client
@@ -39,7 +39,7 @@ class Homes(LocalGrid):
     """Each node is at home with one client, and known by its key."""
 
     def __init__(self, folder: Path) -> None:
-        super().__init__(client_app.app, len(NAMES))
+        super().__init__(node_app.app, len(NAMES))
         self.heard: list[tuple[str, RecordDict]] = []
         self.connected = dict(zip(self.nodes, NAMES, strict=True))
         self.keys: dict[int, bytes] = {}
@@ -86,8 +86,8 @@ def homes(images: World, tmp_path: Path) -> Iterator[Path]:
         pq.write_table(pa.table(columns), folder / name / "records.parquet")
     yield folder
     for name in NAMES:
-        client_app.trainer_of(str(folder / name / "client.toml")).idle.cancel()
-    client_app.trainer_of.cache_clear()
+        node_app.trainer_of(str(folder / name / "client.toml")).idle.cancel()
+    node_app.trainer_of.cache_clear()
 
 
 def config(images: World, *overrides: str) -> Config:
@@ -102,7 +102,7 @@ def at_home(homes: Path, run: Config) -> Prepared:
     """The same clients, as if all their records were here."""
     tables, clients = {}, []
     for name in NAMES:
-        own = OwnData(load_client(homes / name))
+        own = ClientRecords(load_client(homes / name))
         tables[name] = own.table(LABELS)
         clients.append(own.client(name, run.slices_per_client()[0], LABELS))
     return prepare_held(run, Holdings(tuple(clients), tables, LABELS, None))
@@ -179,7 +179,7 @@ def test_neither_ids_nor_salts_are_in_anything_that_leaves_a_client(
     folder = train(config(images), tmp_path / "run", Quiet(), access=site_of(homes, grid))
     secrets = {row.id.encode() for row in images.rows}
     for name in NAMES:
-        own = OwnData(load_client(homes / name))
+        own = ClientRecords(load_client(homes / name))
         secrets |= {own.salt, own.salt.hex().encode(), own.slicing_seed.encode()}
     texts = [str(content.config_records).encode() for _, content in grid.heard]
     files = [path.read_bytes() for path in folder.path.rglob("*") if path.is_file()]
@@ -236,7 +236,7 @@ def test_what_a_client_registers_is_checked(
     wrong: dict[str, Any],
     message: str,
 ) -> None:
-    trainer = client_app.trainer_of(str(homes / "c3" / "client.toml"))
+    trainer = node_app.trainer_of(str(homes / "c3" / "client.toml"))
     honest = trainer.register
     monkeypatch.setattr(trainer, "register", lambda about: honest(about) | wrong)
     with pytest.raises(InputError, match=f"client c3: {message}"):

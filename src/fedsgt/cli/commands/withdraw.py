@@ -13,7 +13,7 @@ from fedsgt.errors import InputError
 from fedsgt.words import counted
 
 if TYPE_CHECKING:
-    from fedsgt.federation.client.withdraw import Outcome, Share
+    from fedsgt.federation.client.withdraw import Outcome, RunShare
     from fedsgt.federation.settings import ClientSettings
     from fedsgt.unlearning.request import Deletion
 
@@ -43,7 +43,7 @@ def withdraw(
     from fedsgt.files.optional import check_flower
 
     check_flower()
-    from fedsgt.federation.client.records import OwnData
+    from fedsgt.federation.client.records import ClientRecords
     from fedsgt.federation.client.withdraw import locate
     from fedsgt.federation.client.withdraw import withdraw as do
     from fedsgt.federation.settings import load_client
@@ -51,7 +51,7 @@ def withdraw(
     settings = load_client(client)
     deletion = _deletion(settings, record or [], records, slices or [], everything)
     if dry_run:
-        _show_shares(locate(OwnData(settings), deletion, run), as_json)
+        _show_shares(locate(ClientRecords(settings), deletion, run), as_json)
         return
     outcomes = do(settings, deletion, run)
     _show(settings, outcomes, as_json)
@@ -74,7 +74,7 @@ def _deletion(
     return Deletion(settings.name, slices=tuple(slices) or None)
 
 
-def _show_shares(shares: list[Share], as_json: bool) -> None:
+def _show_shares(shares: list[RunShare], as_json: bool) -> None:
     told = [
         {"run": share.enrolment.run, "records": len(share.ids), "slices": share.counts()} for share in shares
     ]

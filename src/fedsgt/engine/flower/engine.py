@@ -13,8 +13,16 @@ from flwr.serverapp import Grid
 from fedsgt.config.model import Engine as Settings
 from fedsgt.engine.aggregate import RefusedUpdate, check, check_distance
 from fedsgt.engine.events import ClientTrouble, Listener, ignore
-from fedsgt.engine.flower.messages import Answer, decode_answer, text_of
-from fedsgt.engine.flower.transport import Carrier, Fleet, Flight, Lost, Open, Place, reason
+from fedsgt.engine.flower.messages import TrainingAnswer, decode_answer, text_of
+from fedsgt.engine.flower.transport import (
+    Connection,
+    DroppedOut,
+    OpenRound,
+    RunInfo,
+    SentOrder,
+    Transport,
+    reason,
+)
 from fedsgt.engine.rounds import Server, updated
 from fedsgt.engine.task import Result, RoundFailed, Task, Tensors, Update
 from fedsgt.errors import BackboneChanged, InputError
@@ -32,28 +40,28 @@ class FlowerEngine:
     def __init__(
         self,
         grid: Grid,
-        nodes: Callable[[], Mapping[str, Place]],
+        nodes: Callable[[], Mapping[str, Connection]],
         server: Server,
-        fleet: Fleet,
+        info: RunInfo,
         settings: Settings,
         tell: Listener = ignore,
         pause: float = 0.1,
         at_once: int | None = None,
     ) -> None:
-        self.server, self.fleet, self.settings = server, fleet, settings
+        self.server, self.info, self.settings = server, info, settings
         self.tell, self.pause = tell, pause
-        self.carrier = Carrier(grid, nodes, server, fleet, settings, tell, at_once)
-        self.traffic = self.carrier.traffic
+        self.transport = Transport(grid, nodes, server, info, settings, tell, at_once)
+        self.traffic = self.transport.traffic
         self.capacity = ALL_AT_ONCE
-        self.gathered: list[Open] = []
+        self.gathered: list[OpenRound] = []
         self.done: deque[Result | RoundFailed] = deque()
 
     def submit(self, task: Task) -> None:
-        held = {client: self.fleet.records(client, slices) for client, slices in task.slices.items()}
+        held = {client: self.info.records(client, slices) for client, slices in task.slices.items()}
         records = {client: number for client, number in held.items() if number}
         if not records:
             raise InputError(f"module {task.key[:12]}: no client has a record in its groups")
-        self.gathered.append(Open(task, self.server.start(task), records))
+        self.gathered.append(OpenRound(task, self.server.start(task), records))
 
     def wait(self) -> Result | None:
         if not self.done:
@@ -66,24 +74,24 @@ class FlowerEngine:
         return finished
 
     def cancel(self, key: str) -> None:
-        for opened in (*self.gathered, *self.carrier.under_way()):
+        for opened in (*self.gathered, *self.transport.under_way()):
             opened.over |= opened.task.key == key
         self.gathered = [opened for opened in self.gathered if not opened.over]
         self.done = deque(entry for entry in self.done if entry.key != key)
-        self.carrier.drop_over()
+        self.transport.drop_over()
 
     def finish(self, state: Tensors) -> Tensors:
         return self.server.stack.finish(state)
 
     def close(self) -> None:
         """Every node that took part checks its backbone, and destroys the modules that it was sent."""
-        for client, reply in self.carrier.last_words(self.pause):
+        for client, reply in self.transport.last_words(self.pause):
             if reply is None:
                 self._trouble(client, "did not answer at the end; it clears up when it starts again")
             elif reply.has_error():
                 self._trouble(client, reason(reply))
             elif (said := _last_word(reply)).get("problem"):
-                if said.get("backbone") and self.fleet.ours:
+                if said.get("backbone") and self.info.ours:
                     raise BackboneChanged(f"client {client}: {said['problem']}")
                 # What others say must not cost everybody's work: verification shows whether it is true.
                 self._trouble(client, printable(said["problem"], LONGEST_MESSAGE))
@@ -97,50 +105,55 @@ class FlowerEngine:
 
     def _listen(self) -> None:
         """Take in what there is; once nothing is under way, all that has gathered goes out."""
-        if self.gathered and not self.carrier.busy:
+        if self.gathered and not self.transport.busy:
             rounds, self.gathered = self.gathered, []
-            self.carrier.depart(rounds)
-        arrivals = self.carrier.listen()
-        for flight, content in arrivals:
-            self._take(flight, content)
-        lost, self.carrier.lost = self.carrier.lost, []
+            self.transport.depart(rounds)
+        arrivals = self.transport.listen()
+        for sent_order, content in arrivals:
+            self._take(sent_order, content)
+        lost, self.transport.lost = self.transport.lost, []
         for entry in lost:
             self._without(entry)
-        broken, self.carrier.broken = self.carrier.broken, []
+        broken, self.transport.broken = self.transport.broken, []
         self.done.extend(RoundFailed(opened.task.key, error) for opened, error in broken)
         if not arrivals and not self.done:
             time.sleep(self.pause)
 
-    def _take(self, flight: Flight, content: RecordDict) -> None:
-        client = flight.client
+    def _take(self, sent_order: SentOrder, content: RecordDict) -> None:
+        client = sent_order.client
         try:
-            answer = decode_answer(content, client, _most_bytes(flight))
+            answer = decode_answer(content, client, _most_bytes(sent_order))
         except InputError as error:
-            self._refuse(client, flight.rounds, str(error))
+            self._refuse(client, sent_order.rounds, str(error))
             return
-        needed = {key for opened in flight.rounds for key in opened.task.parents}
-        if not (needed - flight.carried).issuperset(answer.lacks):
-            self._refuse(client, flight.rounds, "it says that it lacks a module that it has or does not need")
+        needed = {key for opened in sent_order.rounds for key in opened.task.parents}
+        if not (needed - sent_order.carried).issuperset(answer.lacks):
+            self._refuse(
+                client, sent_order.rounds, "it says that it lacks a module that it has or does not need"
+            )
         elif answer.lacks:
-            self.carrier.send_again(flight, answer.lacks)
+            self.transport.send_again(sent_order, answer.lacks)
         else:
-            self._admit(flight, answer)
+            self._admit(sent_order, answer)
 
-    def _admit(self, flight: Flight, answer: Answer) -> None:
-        for opened in flight.rounds:
+    def _admit(self, sent_order: SentOrder, answer: TrainingAnswer) -> None:
+        for opened in sent_order.rounds:
             key = opened.task.key
             if key in answer.problems:
                 self._without(
-                    Lost(
-                        flight.client, [opened], printable(answer.problems[key], LONGEST_MESSAGE), final=True
+                    DroppedOut(
+                        sent_order.client,
+                        [opened],
+                        printable(answer.problems[key], LONGEST_MESSAGE),
+                        final=True,
                     )
                 )
             elif key not in answer.updates:
-                self._refuse(flight.client, [opened], "there is no update in its answer")
+                self._refuse(sent_order.client, [opened], "there is no update in its answer")
             elif not opened.over:
                 self._use(opened, answer.updates[key])
 
-    def _use(self, opened: Open, update: Update) -> None:
+    def _use(self, opened: OpenRound, update: Update) -> None:
         """An update is used if it is what was asked for, on the records that its client registered."""
         client = update.client
         try:
@@ -156,7 +169,7 @@ class FlowerEngine:
         self.tell(updated(opened.task, update))
         self._heard(opened, client)
 
-    def _refuse(self, client: str, rounds: list[Open], why: str) -> None:
+    def _refuse(self, client: str, rounds: list[OpenRound], why: str) -> None:
         """The round goes on with the others."""
         why = printable(why, LONGEST_MESSAGE)
         for opened in rounds:
@@ -165,7 +178,7 @@ class FlowerEngine:
             opened.reasons.append(f"client {client}: update refused: {why}")
             self._heard(opened, client)
 
-    def _without(self, lost: Lost) -> None:
+    def _without(self, lost: DroppedOut) -> None:
         """Go on without a client that is away, or says that it cannot; who waits for all has an error."""
         stops = lost.final and self.settings.absent == "wait"
         self._trouble(lost.client, lost.why if stops else f"{lost.why}; the round goes on without it")
@@ -178,7 +191,7 @@ class FlowerEngine:
     def _trouble(self, client: str, what: str) -> None:
         self.tell(ClientTrouble(client, what))
 
-    def _heard(self, opened: Open, client: str) -> None:
+    def _heard(self, opened: OpenRound, client: str) -> None:
         opened.leave_out(client)  # unless its update is in
         if opened.waiting or opened.over:
             return
@@ -188,7 +201,7 @@ class FlowerEngine:
         self.done.append(opened.result())
         opened.over = True  # whatever else comes of it comes too late
 
-    def _fail(self, opened: Open) -> None:
+    def _fail(self, opened: OpenRound) -> None:
         if not opened.over:
             task, why = opened.task, "; ".join(opened.reasons)
             error = InputError(f"module {task.key[:12]}, round {task.round}: no update to go on with: {why}")
@@ -204,7 +217,7 @@ def _last_word(reply: Message) -> dict[str, Any]:
         return {"problem": "its last word cannot be read"}
 
 
-def _most_bytes(flight: Flight) -> int:
+def _most_bytes(sent_order: SentOrder) -> int:
     """What an honest answer takes, with room for its text and the arrays' headers."""
-    asked = sum(array.nbytes + 4096 for opened in flight.rounds for array in opened.start.values())
+    asked = sum(array.nbytes + 4096 for opened in sent_order.rounds for array in opened.start.values())
     return asked + 65536

@@ -20,7 +20,7 @@ TEXT = "fedsgt"
 
 
 @dataclass(frozen=True)
-class Job:
+class ModuleJob:
     """One round of one module on some of a client's slices."""
 
     key: str
@@ -32,11 +32,11 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Order:
+class TrainingOrder:
     """All that one client is to train now, and what its node needs for it."""
 
     client: str
-    jobs: tuple[Job, ...]
+    jobs: tuple[ModuleJob, ...]
     hashes: Mapping[str, str] = field(default_factory=dict)
     """Of the modules below the jobs': what they must be."""
     modules: Mapping[str, Tensors] = field(default_factory=dict, repr=False)
@@ -48,7 +48,7 @@ class Order:
 
 
 @dataclass(frozen=True)
-class Answer:
+class TrainingAnswer:
     """What came of an order: updates and problems by module, or the modules that the node lacks."""
 
     updates: Mapping[str, Update] = field(default_factory=dict)
@@ -56,7 +56,7 @@ class Answer:
     lacks: tuple[str, ...] = ()
 
 
-def encode_order(order: Order, encoded: Callable[[Tensors], ArrayRecord] | None = None) -> RecordDict:
+def encode_order(order: TrainingOrder, encoded: Callable[[Tensors], ArrayRecord] | None = None) -> RecordDict:
     """`encoded` may remember what it has encoded: the same tensors go to many clients."""
     jobs = [
         # The seed as text: it is larger than some readers of JSON take for a number.
@@ -78,13 +78,13 @@ def encode_order(order: Order, encoded: Callable[[Tensors], ArrayRecord] | None 
     }
     arrays = {f"state/{job.key}": job.state for job in order.jobs}
     arrays |= {f"module/{key}": held for key, held in order.modules.items()}
-    return _record(said, arrays, encoded or as_record)
+    return _record(said, arrays, encoded or tensor_record)
 
 
-def decode_order(content: RecordDict) -> Order:
+def decode_order(content: RecordDict) -> TrainingOrder:
     said = text_of(content)
     jobs = tuple(
-        Job(
+        ModuleJob(
             job["key"],
             tuple(job["parents"]),
             tuple(job["slices"]),
@@ -96,10 +96,10 @@ def decode_order(content: RecordDict) -> Order:
     )
     names = [name for name in content.array_records if name.startswith("module/")]
     modules = {name.removeprefix("module/"): tensors_of(content, name) for name in names}
-    return Order(said["client"], jobs, said["hashes"], modules, tuple(said["keep"]), said["about"])
+    return TrainingOrder(said["client"], jobs, said["hashes"], modules, tuple(said["keep"]), said["about"])
 
 
-def encode_answer(answer: Answer) -> RecordDict:
+def encode_answer(answer: TrainingAnswer) -> RecordDict:
     updates = {
         key: {
             "records": update.records,
@@ -110,10 +110,10 @@ def encode_answer(answer: Answer) -> RecordDict:
     }
     said = {"updates": updates, "problems": dict(answer.problems), "lacks": answer.lacks}
     states = {f"state/{key}": update.state for key, update in answer.updates.items()}
-    return _record(said, states, as_record)
+    return _record(said, states, tensor_record)
 
 
-def decode_answer(content: RecordDict, client: str, most_bytes: int) -> Answer:
+def decode_answer(content: RecordDict, client: str, most_bytes: int) -> TrainingAnswer:
     """What a client says, which may be anything: an error is one line, and nothing large is unpacked."""
     size = size_of(content)
     if size > most_bytes:
@@ -131,7 +131,7 @@ def decode_answer(content: RecordDict, client: str, most_bytes: int) -> Answer:
             for key, entry in said["updates"].items()
         }
         problems = {str(key): str(problem)[:500] for key, problem in said["problems"].items()}
-        return Answer(updates, problems, tuple(map(str, said["lacks"])))
+        return TrainingAnswer(updates, problems, tuple(map(str, said["lacks"])))
     except Exception as error:  # NumPy and JSON have more ways to fail than can be listed
         raise InputError(f"its answer cannot be read ({type(error).__name__}: {str(error)[:200]})") from None
 
@@ -148,9 +148,9 @@ def size_of(content: RecordDict) -> int:
     return arrays + texts
 
 
-def say(said: Mapping[str, Any]) -> RecordDict:
+def text_message(said: Mapping[str, Any]) -> RecordDict:
     """A message of text alone."""
-    return _record(said, {}, as_record)
+    return _record(said, {}, tensor_record)
 
 
 def text_of(content: RecordDict) -> dict[str, Any]:
@@ -165,7 +165,7 @@ def tensors_of(content: RecordDict, name: str) -> Tensors:
     return {key: np.asarray(array.numpy()) for key, array in record.items()}
 
 
-def as_record(tensors: Tensors) -> ArrayRecord:
+def tensor_record(tensors: Tensors) -> ArrayRecord:
     return ArrayRecord({key: Array(np.ascontiguousarray(held)) for key, held in tensors.items()})
 
 

@@ -3,16 +3,33 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Protocol
 
-from fedsgt.engine.flower.messages import Answer, Order
+from flwr.app import Context, Message
+from flwr.clientapp import ClientApp
+
+from fedsgt.engine.flower.messages import (
+    TrainingAnswer,
+    TrainingOrder,
+    decode_order,
+    encode_answer,
+    text_message,
+)
 from fedsgt.engine.pool import Failure, Pool
 from fedsgt.engine.task import Tensors, Update
-from fedsgt.errors import InputError
+from fedsgt.errors import BackboneChanged, InputError
 
 
-class Shelf(Protocol):
+class Node(Protocol):
+    """A node, in this process or another."""
+
+    def train(self, order: TrainingOrder) -> TrainingAnswer: ...
+
+    def check(self) -> None: ...
+
+
+class ModuleCache(Protocol):
     """The frozen modules that a node was sent."""
 
     def lacks(self, hashes: Mapping[str, str]) -> list[str]:
@@ -35,31 +52,31 @@ class SharedStore:
     def keep(self, keys: Collection[str]) -> None: ...
 
 
-class Node:
+class PoolNode:
     """Workers over the data of one client, or of several simulated ones."""
 
-    def __init__(self, pool: Pool, shelf: Shelf) -> None:
-        self.pool, self.shelf = pool, shelf
+    def __init__(self, pool: Pool, module_cache: ModuleCache) -> None:
+        self.pool, self.module_cache = pool, module_cache
         self.turn = threading.Lock()
 
-    def train(self, order: Order) -> Answer:
+    def train(self, order: TrainingOrder) -> TrainingAnswer:
         """Every job of the order, over all workers; what fails is told, and does not stop the others."""
         with self.turn:
-            self.shelf.keep(order.keep)
+            self.module_cache.keep(order.keep)
             # Not those that come now: a module of the same key may have other bytes.
             self.pool.everywhere("keep", {*order.keep, *order.hashes} - order.modules.keys())
-            self.shelf.put(order.modules, order.hashes)
-            lacking = self.shelf.lacks(order.hashes)
-            return Answer(lacks=tuple(lacking)) if lacking else self._done(order)
+            self.module_cache.put(order.modules, order.hashes)
+            lacking = self.module_cache.lacks(order.hashes)
+            return TrainingAnswer(lacks=tuple(lacking)) if lacking else self._done(order)
 
     def check(self) -> None:
         """The backbone's bytes are what they were; the modules of others are not kept."""
         with self.turn:
-            self.shelf.keep(())
+            self.module_cache.keep(())
             self.pool.everywhere("keep", ())
             self.pool.everywhere("check")
 
-    def _done(self, order: Order) -> Answer:
+    def _done(self, order: TrainingOrder) -> TrainingAnswer:
         for number, job in enumerate(order.jobs):
             arguments = (job.parents, job.state, order.client, job.slices, job.seed)
             self.pool.submit(number, "update", *arguments)
@@ -72,7 +89,32 @@ class Node:
                 problems[key] = _told(answer.error())
             else:
                 updates[key] = answer
-        return Answer(updates, problems)
+        return TrainingAnswer(updates, problems)
+
+
+def make_client_app(find: Callable[[Context], Node]) -> ClientApp:
+    """An app that asks for its trainer when a message comes."""
+    app = ClientApp()
+
+    @app.train()
+    def train(message: Message, context: Context) -> Message:
+        order = decode_order(message.content)
+        try:
+            answer = find(context).train(order)
+        except InputError as error:
+            answer = TrainingAnswer(problems={job.key: str(error) for job in order.jobs})
+        return Message(encode_answer(answer), reply_to=message)
+
+    @app.query("end")
+    def end(message: Message, context: Context) -> Message:
+        said: dict[str, object] = {}
+        try:
+            find(context).check()
+        except InputError as error:
+            said = {"problem": str(error), "backbone": isinstance(error, BackboneChanged)}
+        return Message(text_message(said), reply_to=message)
+
+    return app
 
 
 def _told(error: Exception) -> str:

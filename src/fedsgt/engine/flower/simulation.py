@@ -23,9 +23,8 @@ from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 from flwr.simulation import run_simulation
 
-from fedsgt.engine.flower.client_app import make_client_app
 from fedsgt.engine.flower.internals import silence_simulation
-from fedsgt.engine.flower.node import Node, SharedStore
+from fedsgt.engine.flower.node import PoolNode, SharedStore, make_client_app
 from fedsgt.engine.pool import Inline
 from fedsgt.engine.worker import Setup
 from fedsgt.errors import InputError
@@ -49,14 +48,14 @@ class SharedSetup:
 
 
 @cache
-def node_of_process() -> Node:
+def node_of_process() -> PoolNode:
     """Return the node of this Ray process, which plays whichever client it is sent orders for."""
     actor: Any = ray.get_actor(SETUP)
     setup: Any = ray.get(actor.get.remote())
-    return Node(Inline(setup), SharedStore())
+    return PoolNode(Inline(setup), SharedStore())
 
 
-def _find(context: Context) -> Node:
+def _find(context: Context) -> PoolNode:
     return node_of_process()
 
 

@@ -15,7 +15,14 @@ from fedsgt.config.model import Engine as Settings
 from fedsgt.engine.aggregate import turns
 from fedsgt.engine.events import ClientTrouble, Listener
 from fedsgt.engine.flower.internals import ErrorCode
-from fedsgt.engine.flower.messages import Job, Order, as_record, encode_order, say, size_of
+from fedsgt.engine.flower.messages import (
+    ModuleJob,
+    TrainingOrder,
+    encode_order,
+    size_of,
+    tensor_record,
+    text_message,
+)
 from fedsgt.engine.rounds import Round, Server, client_seed
 from fedsgt.engine.task import Task, Tensors
 from fedsgt.engine.traffic import Traffic
@@ -29,7 +36,7 @@ LOOK_SECONDS = 2.0  # between two looks whether nodes are still those that were 
 AWAY = (ErrorCode.NODE_UNAVAILABLE, ErrorCode.MESSAGE_UNAVAILABLE, ErrorCode.REPLY_MESSAGE_UNAVAILABLE)
 
 
-class Place(NamedTuple):
+class Connection(NamedTuple):
     """Where a client is reached."""
 
     node: int
@@ -38,7 +45,7 @@ class Place(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Fleet:
+class RunInfo:
     """What has to be known of the clients and of the run; of their data only counts."""
 
     records: Callable[[str, tuple[int, ...]], int]
@@ -53,7 +60,7 @@ class Fleet:
     """Whether the nodes are on this machine, and believed whatever they say."""
 
 
-class Open(Round):
+class OpenRound(Round):
     """A round of one module under way, and why some could not take part."""
 
     def __init__(self, task: Task, start: Tensors, records: Mapping[str, int]) -> None:
@@ -64,33 +71,33 @@ class Open(Round):
 
 
 @dataclass
-class Flight:
+class SentOrder:
     """A message to a client that is not answered yet."""
 
     client: str
-    rounds: list[Open]
+    rounds: list[OpenRound]
     sent: float
     carried: frozenset[str]
     """Modules that went along."""
     size: int
     """Bytes."""
-    place: Place
+    place: Connection
 
 
-class Lost(NamedTuple):
+class DroppedOut(NamedTuple):
     """Rounds that a client will not answer."""
 
     client: str
-    rounds: list[Open]
+    rounds: list[OpenRound]
     why: str
     final: bool
     """Whether to ask again would not help."""
 
 
-Arrival: TypeAlias = tuple[Flight, RecordDict]
+Arrival: TypeAlias = tuple[SentOrder, RecordDict]
 
 
-class Carrier:
+class Transport:
     """`nodes` tells where each client that is connected at the moment is reached.
 
     With the setting `wait`, who is away is asked again once it is back; otherwise it is told as lost. Nodes
@@ -101,20 +108,20 @@ class Carrier:
     def __init__(
         self,
         grid: Grid,
-        nodes: Callable[[], Mapping[str, Place]],
+        nodes: Callable[[], Mapping[str, Connection]],
         server: Server,
-        fleet: Fleet,
+        info: RunInfo,
         settings: Settings,
         tell: Listener,
         at_once: int | None = None,
     ) -> None:
-        self.grid, self.nodes, self.server, self.fleet, self.settings = grid, nodes, server, fleet, settings
+        self.grid, self.nodes, self.server, self.info, self.settings = grid, nodes, server, info, settings
         self.tell, self.traffic, self.at_once = tell, Traffic(), at_once
-        self.outbox: deque[tuple[str, list[Open]]] = deque()
-        self.flights: dict[str, Flight] = {}
-        self.away: dict[str, list[Open]] = {}
-        self.lost: list[Lost] = []
-        self.broken: list[tuple[Open, Exception]] = []
+        self.outbox: deque[tuple[str, list[OpenRound]]] = deque()
+        self.unanswered: dict[str, SentOrder] = {}
+        self.away: dict[str, list[OpenRound]] = {}
+        self.lost: list[DroppedOut] = []
+        self.broken: list[tuple[OpenRound, Exception]] = []
         """Rounds whose modules below are not there any more."""
         self.failures: Counter[str] = Counter()
         self.sent: dict[str, set[str]] = {}
@@ -125,12 +132,12 @@ class Carrier:
 
     @property
     def busy(self) -> bool:
-        return bool(self.outbox or self.flights or self.away or self.lost or self.broken)
+        return bool(self.outbox or self.unanswered or self.away or self.lost or self.broken)
 
-    def under_way(self) -> Iterator[Open]:
+    def under_way(self) -> Iterator[OpenRound]:
         for rounds in (
             *(rounds for _, rounds in self.outbox),
-            *(flight.rounds for flight in self.flights.values()),
+            *(sent_order.rounds for sent_order in self.unanswered.values()),
             *self.away.values(),
         ):
             yield from rounds
@@ -139,12 +146,14 @@ class Carrier:
         """Nobody is waited for in vain: an answer to rounds that are all over is not needed."""
         for client in [client for client, rounds in self.away.items() if all(o.over for o in rounds)]:
             del self.away[client]
-        for name in [name for name, flight in self.flights.items() if all(o.over for o in flight.rounds)]:
-            del self.flights[name]
+        for name in [
+            name for name, sent_order in self.unanswered.items() if all(o.over for o in sent_order.rounds)
+        ]:
+            del self.unanswered[name]
 
-    def depart(self, rounds: Sequence[Open]) -> None:
+    def depart(self, rounds: Sequence[OpenRound]) -> None:
         """One message to each client, with all that waits for it; the order is that of summing up."""
-        self.present = self.fleet.present()
+        self.present = self.info.present()
         self.frozen.clear()
         self.encoded.clear()
         self.traffic.rounds += 1
@@ -159,32 +168,35 @@ class Carrier:
     def listen(self) -> list[Arrival]:
         """What has arrived; who is late is given up, and who came back asked again."""
         self._send_some()
-        replies = list(self.grid.pull_messages(list(self.flights))) if self.flights else []
-        answered = [(self.flights.pop(reply.metadata.reply_to_message_id, None), reply) for reply in replies]
+        replies = list(self.grid.pull_messages(list(self.unanswered))) if self.unanswered else []
+        answered = [
+            (self.unanswered.pop(reply.metadata.reply_to_message_id, None), reply) for reply in replies
+        ]
         arrivals: list[Arrival] = []
-        for flight, reply in answered:
-            if flight is not None and reply.has_error():
-                self._failed(flight, reply)
-            elif flight is not None:
-                self.failures.pop(flight.client, None)
-                self.traffic.line(flight.client).up += size_of(reply.content)
-                arrivals.append((flight, reply.content))
+        for sent_order, reply in answered:
+            if sent_order is not None and reply.has_error():
+                self._failed(sent_order, reply)
+            elif sent_order is not None:
+                self.failures.pop(sent_order.client, None)
+                self.traffic.line(sent_order.client).up += size_of(reply.content)
+                arrivals.append((sent_order, reply.content))
         self._drop_late()
         if self.away or time.monotonic() > self.looked + LOOK_SECONDS:
             self._look_around()
         return arrivals
 
-    def send_again(self, flight: Flight, lacks: Sequence[str]) -> None:
+    def send_again(self, sent_order: SentOrder, lacks: Sequence[str]) -> None:
         """The node has lost these modules, by a new start perhaps."""
-        self.sent[flight.client] = self.sent.get(flight.client, set()) - set(lacks)
-        self._send(flight.client, flight.rounds, self.nodes())
+        self.sent[sent_order.client] = self.sent.get(sent_order.client, set()) - set(lacks)
+        self._send(sent_order.client, sent_order.rounds, self.nodes())
 
     def last_words(self, pause: float) -> Iterator[tuple[str, Message | None]]:
         """Tell every node that was sent anything that this is the end; its answer, or none."""
         nodes = self.nodes()
         asked = [client for client in self.sent if client in nodes][: self.at_once]
         messages = [
-            Message(say(self.fleet.about(client)), nodes[client].node, "query.end") for client in asked
+            Message(text_message(self.info.about(client)), nodes[client].node, "query.end")
+            for client in asked
         ]
         names = dict(zip(self.grid.push_messages(messages), asked, strict=True))
         end = time.monotonic() + PATIENCE
@@ -202,17 +214,17 @@ class Carrier:
 
     def _send_some(self) -> None:
         """No more at once than memory has room for, be there ever so many clients."""
-        nodes: Mapping[str, Place] | None = None
+        nodes: Mapping[str, Connection] | None = None
         while self.outbox and self._has_room():
             nodes = self.nodes() if nodes is None else nodes
             self._send(*self.outbox.popleft(), nodes)
 
     def _has_room(self) -> bool:
-        if self.at_once is not None and len(self.flights) >= self.at_once:
+        if self.at_once is not None and len(self.unanswered) >= self.at_once:
             return False
-        return sum(flight.size for flight in self.flights.values()) < MOST_IN_FLIGHT
+        return sum(sent_order.size for sent_order in self.unanswered.values()) < MOST_IN_FLIGHT
 
-    def _send(self, client: str, rounds: list[Open], nodes: Mapping[str, Place]) -> None:
+    def _send(self, client: str, rounds: list[OpenRound], nodes: Mapping[str, Connection]) -> None:
         rounds = [opened for opened in rounds if not opened.over and self._stands(opened)]
         if not rounds:
             return
@@ -228,13 +240,15 @@ class Carrier:
             self._missing(client, rounds, "could not be sent its order")
             return
         size = size_of(content)
-        self.flights[name] = Flight(client, rounds, time.monotonic(), frozenset(order.modules), size, place)
+        self.unanswered[name] = SentOrder(
+            client, rounds, time.monotonic(), frozenset(order.modules), size, place
+        )
         line = self.traffic.line(client)
         line.messages += 1
         line.modules += len(rounds)
         line.down += size
 
-    def _stands(self, opened: Open) -> bool:
+    def _stands(self, opened: OpenRound) -> bool:
         """Whether the modules below are still there; if not, the build knows whether that is as it should."""
         try:
             for key in opened.task.parents:
@@ -247,16 +261,16 @@ class Carrier:
     def _frozen(self, key: str) -> tuple[Tensors, str]:
         """A finished module and its hash, read once a round."""
         if key not in self.frozen:
-            self.frozen[key] = self.server.read_module(key), self.fleet.hash_of(key)
+            self.frozen[key] = self.server.read_module(key), self.info.hash_of(key)
         return self.frozen[key]
 
     def _encoded(self, tensors: Tensors) -> ArrayRecord:
         """Encoded once a round, however many clients they go to; the key is good as long as they are held."""
         if id(tensors) not in self.encoded:
-            self.encoded[id(tensors)] = tensors, as_record(tensors)
+            self.encoded[id(tensors)] = tensors, tensor_record(tensors)
         return self.encoded[id(tensors)][1]
 
-    def _order(self, client: str, rounds: list[Open]) -> Order:
+    def _order(self, client: str, rounds: list[OpenRound]) -> TrainingOrder:
         """Frozen modules go along once: later rounds carry only what the node has not got."""
         needed = {key: self._frozen(key) for opened in rounds for key in opened.task.parents}
         held = self.sent.setdefault(client, set())
@@ -265,50 +279,52 @@ class Carrier:
         held.update(modules)
         jobs = tuple(_job(client, opened) for opened in rounds)
         hashes = {key: mark for key, (_, mark) in needed.items()}
-        return Order(client, jobs, hashes, modules, tuple(sorted(held)), self.fleet.about(client))
+        return TrainingOrder(client, jobs, hashes, modules, tuple(sorted(held)), self.info.about(client))
 
-    def _failed(self, flight: Flight, reply: Message) -> None:
+    def _failed(self, sent_order: SentOrder, reply: Message) -> None:
         """Who is away may come back; a program that fails again and again would fail once more."""
-        self.sent.pop(flight.client, None)  # whatever was there may be gone
+        self.sent.pop(sent_order.client, None)  # whatever was there may be gone
         why = f"gave no answer ({reason(reply)})"
-        self.failures[flight.client] += reply.error.code not in AWAY
-        if self.failures[flight.client] >= MOST_FAILURES:
-            self.lost.append(Lost(flight.client, flight.rounds, why, final=True))
+        self.failures[sent_order.client] += reply.error.code not in AWAY
+        if self.failures[sent_order.client] >= MOST_FAILURES:
+            self.lost.append(DroppedOut(sent_order.client, sent_order.rounds, why, final=True))
         else:
-            self._missing(flight.client, flight.rounds, why)
+            self._missing(sent_order.client, sent_order.rounds, why)
 
-    def _missing(self, client: str, rounds: list[Open], why: str) -> None:
+    def _missing(self, client: str, rounds: list[OpenRound], why: str) -> None:
         left = [opened for opened in rounds if not opened.over]
         if self.settings.absent == "wait" and left:
             self.tell(ClientTrouble(client, f"{why}; waiting for it"))
             self.away.setdefault(client, []).extend(left)
         elif left:
-            self.lost.append(Lost(client, left, why, final=False))
+            self.lost.append(DroppedOut(client, left, why, final=False))
 
     def _drop_late(self) -> None:
         if self.settings.absent == "wait":
             return
         latest = time.monotonic() - self.settings.timeout
-        for name in [name for name, flight in self.flights.items() if flight.sent < latest]:
-            flight = self.flights.pop(name)
-            self._missing(flight.client, flight.rounds, f"has not answered for {self.settings.timeout:g} s")
+        for name in [name for name, sent_order in self.unanswered.items() if sent_order.sent < latest]:
+            sent_order = self.unanswered.pop(name)
+            self._missing(
+                sent_order.client, sent_order.rounds, f"has not answered for {self.settings.timeout:g} s"
+            )
 
     def _look_around(self) -> None:
         """Ask again who came back; who connected anew since it was asked will not answer any more."""
         nodes, self.looked = self.nodes(), time.monotonic()
         for client in [client for client in self.away if client in nodes]:
             self._send(client, self.away.pop(client), nodes)
-        for name, flight in list(self.flights.items()):
-            if nodes.get(flight.client, flight.place) != flight.place:
-                del self.flights[name]
-                self.sent.pop(flight.client, None)
-                self._missing(flight.client, flight.rounds, "was started again")
+        for name, sent_order in list(self.unanswered.items()):
+            if nodes.get(sent_order.client, sent_order.place) != sent_order.place:
+                del self.unanswered[name]
+                self.sent.pop(sent_order.client, None)
+                self._missing(sent_order.client, sent_order.rounds, "was started again")
 
 
-def _job(client: str, opened: Open) -> Job:
+def _job(client: str, opened: OpenRound) -> ModuleJob:
     task = opened.task
     slices = task.slices[client]
-    return Job(task.key, task.parents, slices, task.round, client_seed(task, client), opened.start)
+    return ModuleJob(task.key, task.parents, slices, task.round, client_seed(task, client), opened.start)
 
 
 def reason(reply: Message) -> str:

@@ -91,7 +91,7 @@ def _client(address: str, interceptor: ProtobufClientInterceptor) -> RuntimeHttp
 
 def main() -> None:
     """Arguments: the SuperNode's address, and the file of the secret that it shares with this process."""
-    from fedsgt.federation.client.client_app import app
+    from fedsgt.federation.client.node_app import app
 
     execute(sys.argv[1], Path(sys.argv[2]).read_bytes(), app)
 

@@ -18,7 +18,7 @@ ENDING = ".safetensors"
 
 
 @dataclass(frozen=True)
-class FolderShelf:
+class FolderModuleCache:
     """A file for each module, with the hash of its tensors as its note."""
 
     folder: Path

@@ -36,13 +36,13 @@ Hash = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 RunId = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
 
 
-class Kept(BaseModel):
+class StateFile(BaseModel):
     """A file of the client's state."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
-class Enrolment(Kept):
+class Enrolment(StateFile):
     """A run that the client has taken part in, and as whom."""
 
     run: RunId
@@ -51,7 +51,7 @@ class Enrolment(Kept):
     labels: int = Field(ge=2)
 
 
-class Withdrawn(Kept):
+class Withdrawn(StateFile):
     """Salted hashes of the records that must not be learnt from: in no run, or not in this one."""
 
     format: Literal[1] = 1
@@ -70,10 +70,10 @@ class Withdrawn(Kept):
         return self.model_copy(update={"runs": {**self.runs, run: sorted({*known, *marks})}})
 
 
-Form = TypeVar("Form", bound=Kept)
+Form = TypeVar("Form", bound=StateFile)
 
 
-class OwnData:
+class ClientRecords:
     """The records of a client's source without those that it has withdrawn."""
 
     def __init__(self, settings: ClientSettings) -> None:

@@ -9,10 +9,10 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from fedsgt.federation.client.module_cache import MODULES, FolderShelf
+from fedsgt.federation.client.module_cache import MODULES, FolderModuleCache
 from fedsgt.federation.processes import (
     Child,
-    Kept,
+    RestartedChild,
     flower_command,
     flower_environment,
     stop_signals,
@@ -50,8 +50,8 @@ class SuperNode:
         home.mkdir(exist_ok=True)
         self.environment = flower_environment(home)
         self.address, self.told, self.read = "", "", 0
-        self.node = Kept(self._start_node, self._lost)
-        self.executor = Kept(self._start_executor, self._stumbled)
+        self.node = RestartedChild(self._start_node, self._lost)
+        self.executor = RestartedChild(self._start_executor, self._stumbled)
 
     def tend(self) -> None:
         """To be called again and again: start what is due, say what is new."""
@@ -79,7 +79,7 @@ class SuperNode:
         return Child([self.command, *options], settings.folder / "supernode.log", self.environment)
 
     def _start_executor(self) -> Child:
-        FolderShelf(self.settings.folder / MODULES).keep(())  # of one that was killed
+        FolderModuleCache(self.settings.folder / MODULES).keep(())  # of one that was killed
         command = [sys.executable, "-m", "fedsgt.federation.client.executor", self.address, str(self.secret)]
         return Child(command, self.settings.folder / "executor.log", self.environment)
 
@@ -112,7 +112,7 @@ class SuperNode:
 
 def supervise_node(settings: ClientSettings, config: Path, say: Callable[[str], None]) -> None:
     """Keep the client of this settings' file connected until SIGTERM or Ctrl-C; then end its processes."""
-    FolderShelf(settings.folder / MODULES).keep(())  # what it was sent before it was cut off
+    FolderModuleCache(settings.folder / MODULES).keep(())  # what it was sent before it was cut off
     with stop_signals() as stop, tempfile.TemporaryDirectory(prefix="fedsgt-") as private:
         node = SuperNode(settings, config, Path(private), say)
         try:

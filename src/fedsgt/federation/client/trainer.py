@@ -17,14 +17,14 @@ from fedsgt.config import Config
 from fedsgt.config.model import Engine, Privacy
 from fedsgt.data import Client, Table
 from fedsgt.data.sources.parquet import training_file
-from fedsgt.engine.flower.messages import Answer, Order
-from fedsgt.engine.flower.node import Node
+from fedsgt.engine.flower.messages import TrainingAnswer, TrainingOrder
+from fedsgt.engine.flower.node import PoolNode
 from fedsgt.engine.pool import Inline, Pool, Processes
 from fedsgt.engine.worker import Setup
 from fedsgt.errors import Tellable
-from fedsgt.federation.client.client_app import CHANGED, LEAVING
-from fedsgt.federation.client.module_cache import MODULES, FolderShelf
-from fedsgt.federation.client.records import WITHDRAWN, Enrolment, OwnData
+from fedsgt.federation.client.module_cache import MODULES, FolderModuleCache
+from fedsgt.federation.client.node_app import CHANGED, LEAVING
+from fedsgt.federation.client.records import WITHDRAWN, ClientRecords, Enrolment
 from fedsgt.federation.client.withdraw import under_way
 from fedsgt.federation.server.remote import SECTIONS
 from fedsgt.federation.settings import ClientSettings
@@ -42,15 +42,15 @@ class Session:
     client: Client
     table: Table
     pool: Pool
-    node: Node
+    node: PoolNode
 
 
-class Trainer:
+class ClientTrainer:
     """One run at a time; what it holds in memory goes when the run ends, or when nothing comes for long."""
 
     def __init__(self, settings: ClientSettings) -> None:
-        self.settings, self.own = settings, OwnData(settings)
-        self.shelf = FolderShelf(settings.folder / MODULES)
+        self.settings, self.own = settings, ClientRecords(settings)
+        self.module_cache = FolderModuleCache(settings.folder / MODULES)
         self.turn = threading.RLock()
         self.session: Session | None = None
         self.idle = threading.Timer(IDLE_SECONDS, self.rest)
@@ -70,7 +70,7 @@ class Trainer:
                 "profile": dict(recipe.profile),
             }
 
-    def train(self, order: Order) -> Answer:
+    def train(self, order: TrainingOrder) -> TrainingAnswer:
         """What it can: nothing on slices that are not as they were registered, or that are being deleted."""
         with self.turn, self._awake():
             if order.client != order.about["client"]:
@@ -86,7 +86,7 @@ class Trainer:
                 raise
             return replace(answer, problems={**answer.problems, **problems})
 
-    def _unfit(self, session: Session, order: Order) -> dict[int, str]:
+    def _unfit(self, session: Session, order: TrainingOrder) -> dict[int, str]:
         """Slices that must not be trained on, and why."""
         marks, expected = session.client.fingerprints(), order.about["expect"]
         found = {i: CHANGED for i, mark in enumerate(marks) if mark != expected.get(str(i))}
@@ -109,7 +109,7 @@ class Trainer:
         """Drop all that is held for a run."""
         with self.turn:
             self._close()
-            self.shelf.keep(())
+            self.module_cache.keep(())
 
     @contextmanager
     def _awake(self) -> Iterator[None]:
@@ -147,9 +147,11 @@ class Trainer:
         client = whole.retained(about["erased"]["slices"], about["erased"]["records"])
         run = self._settings(about["settings"])
         held = {name: slice_data(client, table)}
-        setup = Setup(run, about["labels"], held, None, self.shelf.get, self.own.cache, {name: client.salt})
+        setup = Setup(
+            run, about["labels"], held, None, self.module_cache.get, self.own.cache, {name: client.salt}
+        )
         pool: Pool = Processes(setup, run.engine.workers) if run.engine.workers else Inline(setup)
-        return Session(signature, run, client, table, pool, Node(pool, self.shelf))
+        return Session(signature, run, client, table, pool, PoolNode(pool, self.module_cache))
 
     def _sweep(self) -> None:
         """What stands in the place of destroyed activations: nobody is left who might write them."""

@@ -16,10 +16,10 @@ from typing import Literal
 from fedsgt.data import Client
 from fedsgt.errors import InputError
 from fedsgt.federation.client.desk_answer import Denied, Granted, Unanswered, ask
-from fedsgt.federation.client.records import ENROLMENTS, Enrolment, Hash, Kept, OwnData, RunId
+from fedsgt.federation.client.records import ENROLMENTS, ClientRecords, Enrolment, Hash, RunId, StateFile
 from fedsgt.federation.keys import load_private
 from fedsgt.federation.settings import ClientSettings
-from fedsgt.federation.signed_request import Envelope, petition, petitions
+from fedsgt.federation.signed_request import Envelope, sign_record_requests, sign_request
 from fedsgt.files.locks import FileLock
 from fedsgt.unlearning.request import Deletion
 
@@ -27,7 +27,7 @@ PENDING, CERTIFICATES, LOCK = "state/pending", "certificates", "state/lock"
 LATER = "kept: the same command, or the next start of fedsgt client, sends it again"
 
 
-class Pending(Kept):
+class Pending(StateFile):
     """What a withdrawal still has to do."""
 
     format: Literal[1] = 1
@@ -41,7 +41,7 @@ class Pending(Kept):
 
 
 @dataclass(frozen=True)
-class Share:
+class RunShare:
     """What a withdrawal means for one run."""
 
     enrolment: Enrolment
@@ -66,7 +66,7 @@ class Outcome:
 
 def withdraw(settings: ClientSettings, deletion: Deletion, run: str | None = None) -> list[Outcome]:
     """Withdraw from all runs that the client has taken part in, or from one; what became of each request."""
-    own = OwnData(settings)
+    own = ClientRecords(settings)
     with _alone(own):
         shares = locate(own, deletion, run)
         names = _pending(own)
@@ -80,12 +80,12 @@ def withdraw(settings: ClientSettings, deletion: Deletion, run: str | None = Non
 
 def send_pending(settings: ClientSettings) -> list[Outcome]:
     """Finish the withdrawals that were cut short."""
-    own = OwnData(settings)
+    own = ClientRecords(settings)
     with _alone(own):
         return [outcome for name in _pending(own) for outcome in _settle(own, name)]
 
 
-def locate(own: OwnData, deletion: Deletion, run: str | None = None) -> list[Share]:
+def locate(own: ClientRecords, deletion: Deletion, run: str | None = None) -> list[RunShare]:
     """What is to go, in each run that has it; an error if anything is named that is not there."""
     name = own.settings.name
     enrolments = [entry for entry in own.enrolments() if run in (None, entry.run)]
@@ -96,7 +96,7 @@ def locate(own: OwnData, deletion: Deletion, run: str | None = None) -> list[Sha
     _check_slices(deletion, clients)
     _check_records(own, deletion, clients, run)
     chosen = ((entry, held, _ids(held, deletion)) for entry, held in zip(enrolments, clients, strict=True))
-    found = [Share(entry, held, ids) for entry, held, ids in chosen if ids]
+    found = [RunShare(entry, held, ids) for entry, held, ids in chosen if ids]
     if not found:
         raise InputError(f"client {name}: there is no record left to withdraw; nothing was sent")
     return found
@@ -111,7 +111,9 @@ def _check_slices(deletion: Deletion, clients: Sequence[Client]) -> None:
             raise InputError(f"there is no slice {index}, only 0 to {min(sizes) - 1}; nothing was sent")
 
 
-def _check_records(own: OwnData, deletion: Deletion, clients: Sequence[Client], run: str | None) -> None:
+def _check_records(
+    own: ClientRecords, deletion: Deletion, clients: Sequence[Client], run: str | None
+) -> None:
     known = {record.id for client in clients for record in client.records}
     missing = next((name for name in deletion.records or () if name not in known), None)
     if missing is not None:
@@ -128,7 +130,7 @@ def _ids(client: Client, deletion: Deletion) -> tuple[str, ...]:
 
 
 @contextmanager
-def _alone(own: OwnData) -> Iterator[None]:
+def _alone(own: ClientRecords) -> Iterator[None]:
     """One process at a time: two would send the same request twice."""
     path = own.settings.folder / LOCK
     path.parent.mkdir(exist_ok=True)
@@ -137,17 +139,17 @@ def _alone(own: OwnData) -> Iterator[None]:
         yield
 
 
-def under_way(own: OwnData, run: str) -> frozenset[str]:
+def under_way(own: ClientRecords, run: str) -> frozenset[str]:
     """Hashes of the records whose deletion from this run is asked for, and not done yet."""
     found = [own.read(name, Pending) for name in _pending(own)]
     return frozenset().union(*(pending.records for pending in found if pending.run in (None, run)))
 
 
-def _pending(own: OwnData) -> list[str]:
+def _pending(own: ClientRecords) -> list[str]:
     return [name for name in own.files.names(f"{PENDING}/") if name.endswith(".json")]
 
 
-def _not_yet(own: OwnData, share: Share, under_way: Sequence[Pending]) -> list[str]:
+def _not_yet(own: ClientRecords, share: RunShare, under_way: Sequence[Pending]) -> list[str]:
     """The ids that no earlier withdrawal has asked this run to delete."""
     asked = [pending.records for pending in under_way if pending.run in (None, share.enrolment.run)]
     held = set[str]().union(*asked)
@@ -155,9 +157,9 @@ def _not_yet(own: OwnData, share: Share, under_way: Sequence[Pending]) -> list[s
 
 
 def _file(
-    own: OwnData,
+    own: ClientRecords,
     deletion: Deletion,
-    shares: Sequence[Share],
+    shares: Sequence[RunShare],
     under_way: Sequence[Pending],
     run: str | None,
 ) -> str:
@@ -166,10 +168,10 @@ def _file(
     envelopes: list[Envelope] = []
     for share in shares:
         if deletion.records is None:
-            envelopes.append(petition(key, share.enrolment.run, share.client, deletion.slices))
+            envelopes.append(sign_request(key, share.enrolment.run, share.client, deletion.slices))
         else:
             new = _not_yet(own, share, under_way)
-            envelopes += petitions(key, share.enrolment.run, share.client, new)
+            envelopes += sign_record_requests(key, share.enrolment.run, share.client, new)
     ids = {name for share in shares for name in share.ids}
     records, stale = sorted(map(own.hash_of, ids)), own.stale(ids, run)
     name = f"{PENDING}/{envelopes[0]['body']['nonce']}.json"
@@ -177,11 +179,11 @@ def _file(
     return name
 
 
-def _keep(own: OwnData, name: str, pending: Pending) -> None:
+def _keep(own: ClientRecords, name: str, pending: Pending) -> None:
     own.files.write(name, pending.model_dump_json(indent=1).encode())
 
 
-def _settle(own: OwnData, name: str) -> Iterator[Outcome]:
+def _settle(own: ClientRecords, name: str) -> Iterator[Outcome]:
     """Send what was not answered; after any step the machine may stop, and it begins with that one again."""
     pending = own.read(name, Pending)
     for envelope in pending.petitions:
@@ -201,7 +203,7 @@ def _settle(own: OwnData, name: str) -> Iterator[Outcome]:
         yield outcome
 
 
-def _answered(own: OwnData, envelope: Envelope) -> Outcome:
+def _answered(own: ClientRecords, envelope: Envelope) -> Outcome:
     """The desk's decision on one request, with its certificate on disk."""
     run = envelope["body"]["run"]
     if run not in {entry.run for entry in own.enrolments()}:

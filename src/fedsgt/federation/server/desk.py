@@ -23,7 +23,7 @@ from starlette.exceptions import HTTPException
 
 from fedsgt.errors import InputError
 from fedsgt.federation.settings import ServerSettings, load_server
-from fedsgt.federation.signed_request import Reason, Refused, check, read
+from fedsgt.federation.signed_request import Reason, RequestRefused, check_request, read_request
 from fedsgt.files.encoding import parse_json
 from fedsgt.runs.description import Description
 from fedsgt.runs.folder import DESCRIPTION, RunFolder, find_runs, open_run, read_description
@@ -46,7 +46,7 @@ STATUS: dict[Reason, int] = {
 log = logging.getLogger("fedsgt.desk")
 
 
-class Replayed(Refused):
+class Replayed(RequestRefused):
     """The request was answered before; who sends the very same text again is told that answer."""
 
     def __init__(self, first: dict[str, Any] | None) -> None:
@@ -59,23 +59,23 @@ class Desk:
 
     def __init__(self, settings: ServerSettings) -> None:
         self.settings = settings
-        self.refusals = Refusals(settings.folder / REFUSED)
+        self.refusals = RefusalLog(settings.folder / REFUSED)
         self.known: dict[Path, tuple[tuple[int, int], str]] = {}
 
     def answer(self, data: bytes) -> dict[str, Any]:
         """What a request did, once it is done for good."""
         try:
             return self._carry_out(_parsed(data))
-        except Refused as refused:
+        except RequestRefused as refused:
             self.refusals.note(refused.reason, data)
             raise
 
     def _carry_out(self, envelope: object) -> dict[str, Any]:
-        body, _ = read(envelope)
+        body, _ = read_request(envelope)
         folder = self._run(body.run)
-        petition = check(envelope, folder.live())
+        request = check_request(envelope, folder.live())
         try:
-            found = accept_parts(folder, petition.parts, petition.content, petition.key)
+            found = accept_parts(folder, request.parts, request.content, request.key)
         except KeyUsed:
             raise Replayed(None) from None
         told = _told(completed(folder, found))
@@ -87,7 +87,7 @@ class Desk:
         for path in find_runs(self.settings.runs):
             if self._id(path) == wanted:
                 return open_run(path)
-        raise Refused("unknown-run", f"the server has no run {wanted}")
+        raise RequestRefused("unknown-run", f"the server has no run {wanted}")
 
     def _id(self, path: Path) -> str:
         """Read once for each version of the description: anybody may ask for runs that do not exist."""
@@ -117,7 +117,7 @@ class Desk:
                 log.warning("%s", error)
 
 
-class Refusals:
+class RefusalLog:
     """What was refused, when, and who it claimed to be from: a file that cannot grow without end."""
 
     def __init__(self, path: Path, limit: int = MAX_LOG_BYTES) -> None:
@@ -146,7 +146,7 @@ async def limited(request: Request) -> bytes:
         data += part
         if len(data) > MAX_BYTES:
             request.app.state.desk.refusals.note("too-large", data)
-            raise Refused("too-large", f"a request has at most {MAX_BYTES} bytes")
+            raise RequestRefused("too-large", f"a request has at most {MAX_BYTES} bytes")
     return data
 
 
@@ -164,8 +164,8 @@ def make_app(desk: Desk) -> FastAPI:
     def health() -> dict[str, str]:
         return {"status": "ok"}
 
-    @app.exception_handler(Refused)
-    def refused(_: Request, error: Refused) -> JSONResponse:
+    @app.exception_handler(RequestRefused)
+    def refused(_: Request, error: RequestRefused) -> JSONResponse:
         first = {"first": error.first} if isinstance(error, Replayed) and error.first else {}
         return _problem(STATUS.get(error.reason, 422), error.reason, str(error), first)
 
@@ -224,7 +224,7 @@ def _parsed(data: bytes) -> object:
     try:
         return parse_json(data, "the request")
     except InputError as error:
-        raise Refused("malformed", str(error)) from None
+        raise RequestRefused("malformed", str(error)) from None
 
 
 def _claimed(data: bytes, name: str) -> str | None:

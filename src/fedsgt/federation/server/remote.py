@@ -15,14 +15,14 @@ from cryptography.hazmat.primitives import serialization
 from flwr.app import Message
 from flwr.serverapp import Grid
 
-from fedsgt.build.client_access import counted_in, fleet_of
+from fedsgt.build.client_access import counted_in, run_info
 from fedsgt.build.prepare import Prepared
 from fedsgt.config import Config
 from fedsgt.data.remote_client import Registered
 from fedsgt.engine.events import Listener, Note
 from fedsgt.engine.flower.engine import FlowerEngine
-from fedsgt.engine.flower.messages import say, size_of, text_of
-from fedsgt.engine.flower.transport import AWAY, MOST_FAILURES, Place, reason
+from fedsgt.engine.flower.messages import size_of, text_message, text_of
+from fedsgt.engine.flower.transport import AWAY, MOST_FAILURES, Connection, reason
 from fedsgt.engine.rounds import Server
 from fedsgt.errors import InputError
 from fedsgt.files.encoding import frames
@@ -46,14 +46,14 @@ class RemoteClients:
         self.grid, self.keys, self.tell, self.pause = grid, keys, tell, pause
         self.erased: Mapping[str, Erased] = {}
 
-    def nodes(self) -> dict[str, Place]:
+    def nodes(self) -> dict[str, Connection]:
         """The node of each client that is connected, known by its key."""
         names = {key: name for name, key in self.keys.items()}
         found = {}
         for node in self.grid.get_nodes():
             name = names.get(_public_text(node.public_key))
             if name is not None and node.status == "online":
-                found[name] = Place(node.node_id, node.last_activated_at)
+                found[name] = Connection(node.node_id, node.last_activated_at)
         return found
 
     def holdings(
@@ -86,10 +86,10 @@ class RemoteClients:
             said = self._about(run, known, client, len(marks[client]))
             return said | {"expect": {str(index): mark for index, mark in enumerate(marks[client])}}
 
-        fleet = replace(fleet_of(folder, prepared), about=about, ours=False)
+        info = replace(run_info(folder, prepared), about=about, ours=False)
         server = Server(prepared.model.stack, folder.modules.get, run.training)
         with (
-            FlowerEngine(self.grid, self.nodes, server, fleet, run.engine, tell, self.pause) as engine,
+            FlowerEngine(self.grid, self.nodes, server, info, run.engine, tell, self.pause) as engine,
             counted_in(folder, engine.traffic),
         ):
             yield engine
@@ -131,7 +131,7 @@ class RemoteClients:
             waiting = [name for name in abouts if name not in found and name not in asked.values()]
             for name in [name for name in waiting if name in nodes]:
                 (number,) = self.grid.push_messages(
-                    [Message(say(abouts[name]), nodes[name].node, "query.register")]
+                    [Message(text_message(abouts[name]), nodes[name].node, "query.register")]
                 )
                 asked[number] = name
             missing = sorted(set(waiting) - nodes.keys())

@@ -30,7 +30,7 @@ UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True)
-class Submitted:
+class FlowerRun:
     """One run of the app at the SuperLink; Flower's id for it is not the FedSGT run's."""
 
     settings: ServerSettings
@@ -75,7 +75,7 @@ class Submitted:
         return runs[self.run_id].status if self.run_id in runs else None
 
 
-def submit(settings: ServerSettings, run_config: Mapping[str, UserConfigValue], app: Path = APP) -> Submitted:
+def submit(settings: ServerSettings, run_config: Mapping[str, UserConfigValue], app: Path = APP) -> FlowerRun:
     """Start a run of the app with these values over those of its `pyproject.toml`."""
     code = bundle(app)
     request = StartRunRequest(
@@ -86,7 +86,7 @@ def submit(settings: ServerSettings, run_config: Mapping[str, UserConfigValue], 
         answer = client.StartRun(request)
     if not answer.HasField("run_id"):
         raise InputError("the SuperLink did not start the run; its log says why")
-    return Submitted(settings, answer.run_id)
+    return FlowerRun(settings, answer.run_id)
 
 
 def bundle(app: Path) -> bytes:

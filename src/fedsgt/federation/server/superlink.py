@@ -37,7 +37,7 @@ class Unreachable(InputError):
 
 
 @dataclass
-class Registered:
+class Registration:
     """What looking through the clients' keys brought."""
 
     names: list[str] = field(default_factory=list)
@@ -74,9 +74,9 @@ class SuperLink:
         if self.child.ended:
             raise InputError(f"the SuperLink ended by itself: {self.child.last_words()} ({self.child.log})")
 
-    def register_clients(self) -> Registered:
+    def register_clients(self) -> Registration:
         """Let in clients whose keys are new in the folder; one taken out of it works until the next start."""
-        found = Registered()
+        found = Registration()
         for path in sorted(self.settings.clients.glob("[!.]*.pub")):
             try:
                 if self._register(path):

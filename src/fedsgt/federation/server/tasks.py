@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 from fedsgt.config import Config, to_toml
 from fedsgt.engine.events import Listener, from_json
 from fedsgt.errors import InputError
-from fedsgt.federation.server.submit import Submitted, submit
+from fedsgt.federation.server.submit import FlowerRun, submit
 from fedsgt.federation.settings import ServerSettings, server_of
 from fedsgt.proof.verify import Progress, Refused, refused_in
 from fedsgt.runs.folder import RunFolder, anchored, open_run
@@ -36,7 +36,7 @@ def train_remotely(run: Config, path: Path, tell: Listener) -> RunFolder:
         config = place / "run.toml"
         config.write_text(to_toml(anchored(run)), encoding="utf-8")
         given = {"task": "train", "config": str(config), "output": str(path.absolute())}
-        for line in conducted(settings, place, given):
+        for line in progress_of(settings, place, given):
             tell(from_json(line))
     return open_run(path)
 
@@ -48,7 +48,7 @@ def rebuild_remotely(run: Config) -> Callable[[Path, int, Callable[[], None], Pr
     def rebuild(path: Path, seed: int, check: Callable[[], None], progress: Progress) -> Refused:
         said: list[Mapping[str, Any]] = []
         given: dict[str, str | int] = {"task": "rebuild", "output": str(path), "seed": seed}
-        for line in conducted(settings, path, given):
+        for line in progress_of(settings, path, given):
             check()
             said.append(line)
             progress(line.get("share", 0.0))
@@ -58,7 +58,7 @@ def rebuild_remotely(run: Config) -> Callable[[Path, int, Callable[[], None], Pr
     return rebuild
 
 
-def conducted(settings: ServerSettings, place: Path, given: Mapping[str, str | int]) -> Iterator[Line]:
+def progress_of(settings: ServerSettings, place: Path, given: Mapping[str, str | int]) -> Iterator[Line]:
     """What the app tells, as it does, until it is done; it is stopped if nobody listens any more."""
     progress = place / f"progress-{secrets.token_hex(4)}.jsonl"
     progress.touch()
@@ -78,7 +78,7 @@ def conducted(settings: ServerSettings, place: Path, given: Mapping[str, str | i
             submitted.stop()
 
 
-def _lines(progress: Path, submitted: Submitted) -> Iterator[Line]:
+def _lines(progress: Path, submitted: FlowerRun) -> Iterator[Line]:
     """Whole lines as they come; an error if the app ends without a last one."""
     asked = time.monotonic()
     with progress.open("rb") as file:
@@ -94,7 +94,7 @@ def _lines(progress: Path, submitted: Submitted) -> Iterator[Line]:
             time.sleep(0 if whole else LOOK_SECONDS)
 
 
-def _check_running(submitted: Submitted, progress: Path, read: int) -> None:
+def _check_running(submitted: FlowerRun, progress: Path, read: int) -> None:
     status = submitted.status()
     if status in ("pending", "starting", "running") or progress.stat().st_size > read:
         return

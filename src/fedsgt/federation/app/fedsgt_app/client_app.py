@@ -1,5 +1,5 @@
 """The clients' part of the Flower app."""
 
-from fedsgt.federation.client.client_app import app
+from fedsgt.federation.client.node_app import app
 
 __all__ = ["app"]

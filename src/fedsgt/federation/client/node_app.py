@@ -12,15 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from flwr.app import Context, Message
 
-from fedsgt.engine.flower.client_app import Trainer as AnyTrainer
-from fedsgt.engine.flower.client_app import make_client_app
-from fedsgt.engine.flower.messages import Answer, Order, say, text_of
+from fedsgt.engine.flower.messages import TrainingAnswer, TrainingOrder, text_message, text_of
+from fedsgt.engine.flower.node import Node, make_client_app
 from fedsgt.errors import BackboneChanged, InputError, Tellable
 from fedsgt.federation.settings import load_client
 from fedsgt.stack import profile
 
 if TYPE_CHECKING:
-    from fedsgt.federation.client.trainer import Trainer
+    from fedsgt.federation.client.trainer import ClientTrainer
 
 CHANGED = (
     "the records of its slices are not those that it registered; "
@@ -33,21 +32,21 @@ UNTOLD = "something is wrong on its machine; what it is stands in its own log (e
 
 
 @cache
-def trainer_of(path: str) -> Trainer:
+def trainer_of(path: str) -> ClientTrainer:
     """Stays as long as the process does."""
     os.environ.update(profile.environment())  # before torch is imported
-    from fedsgt.federation.client.trainer import Trainer
+    from fedsgt.federation.client.trainer import ClientTrainer
 
-    return Trainer(load_client(path))
+    return ClientTrainer(load_client(path))
 
 
-class Resident:
+class DiscreetNode:
     """A client's trainer, as the app calls it. What goes wrong is told here in full, to others in general."""
 
-    def __init__(self, trainer: Trainer) -> None:
+    def __init__(self, trainer: ClientTrainer) -> None:
         self.trainer = trainer
 
-    def train(self, order: Order) -> Answer:
+    def train(self, order: TrainingOrder) -> TrainingAnswer:
         with discreet():
             answer = self.trainer.train(order)
         for problem in set(answer.problems.values()) - TOLD:
@@ -72,8 +71,8 @@ def discreet() -> Iterator[None]:
         raise Tellable(UNTOLD) from None
 
 
-def find(context: Context) -> AnyTrainer:
-    return Resident(trainer_of(str(context.node_config[CLIENT])))
+def find(context: Context) -> Node:
+    return DiscreetNode(trainer_of(str(context.node_config[CLIENT])))
 
 
 app = make_client_app(find)
@@ -89,4 +88,4 @@ def register(message: Message, context: Context) -> Message:
             said = trainer.register(text_of(message.content))
     except InputError as error:
         said = {"problem": str(error)}
-    return Message(say(said), reply_to=message)
+    return Message(text_message(said), reply_to=message)
