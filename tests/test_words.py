@@ -1,8 +1,14 @@
-from fedsgt.words import counted, one_line, printable
+from fedsgt.words import counted, counted_range, one_line, printable
 
 
 def test_numbers_go_with_their_word() -> None:
     assert [counted(number, "record") for number in (0, 1, 80)] == ["0 records", "1 record", "80 records"]
+
+
+def test_equal_ends_of_a_range_are_one_number() -> None:
+    assert counted_range(70, 80, "record") == "70 to 80 records"
+    assert counted_range(80, 80, "record") == "80 records"
+    assert counted_range(1, 1, "record") == "1 record"
 
 
 def test_an_error_is_one_line() -> None:

@@ -9,6 +9,11 @@ def counted(number: int, thing: str) -> str:
     return f"{number} {thing}{'' if number == 1 else 's'}"
 
 
+def counted_range(least: int, most: int, thing: str) -> str:
+    """Return "70 to 80 records", or "80 records" if both are the same."""
+    return counted(most, thing) if least == most else f"{least} to {counted(most, thing)}"
+
+
 def one_line(error: Exception) -> str:
     """Return another package's message without its line breaks, or the error's type if it says nothing."""
     return " ".join(str(error).split()) or type(error).__name__

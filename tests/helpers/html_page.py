@@ -5,7 +5,7 @@ from __future__ import annotations
 from html.parser import HTMLParser
 from pathlib import Path
 
-ALONE = {"meta", "rect", "path", "polyline", "circle", "br"}
+ALONE = {"meta", "rect", "path", "polyline", "circle", "use", "br"}
 
 
 class Page(HTMLParser):

@@ -13,7 +13,6 @@ from paper_run import delete, describe, fill, paper_run
 
 from fedsgt.reporting.costs import Costs, LineFit, TrainingTime, fit_line, run_costs
 from fedsgt.reporting.report import write_report
-from fedsgt.reporting.svg import seconds_over_records
 from fedsgt.runs.folder import RunFolder
 
 ROTATIONS = [(0, 1, 2), (2, 0, 1), (1, 2, 0)]
@@ -129,13 +128,3 @@ def test_nothing_trained_is_no_error(tmp_path: Path) -> None:
 def test_no_line_through_equal_numbers_of_records() -> None:
     assert fit_line([TrainingTime(5, 1.0), TrainingTime(5, 2.0)]) is None
     assert fit_line([TrainingTime(5, 1.0), TrainingTime(7, 1.0)]) == LineFit(1.0, 0.0, 1.0)
-
-
-def test_many_modules_are_drawn_as_some_of_them_and_the_line_stays_inside() -> None:
-    drawing, drawn = seconds_over_records(
-        [(float(n), max(0.0, n - 500.0)) for n in range(1, 2501)], (-500, 1)
-    )
-    assert drawn == 834
-    assert drawing.count("<circle") == drawn
-    # Below zero there is no time: the line begins where it crosses, at 500 of the 3,200 that are drawn.
-    assert f'points="{52 + 650 * 500 / 3200:.1f},262.0 ' in drawing

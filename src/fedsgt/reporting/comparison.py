@@ -70,6 +70,21 @@ class Comparison:
     left_out: list[str]
     """Why a remembered run is not shown."""
 
+    def names(self) -> list[str]:
+        """Return the names of the runs' folders, or their whole paths if two names are the same."""
+        short = [row.path.name for row in self.rows]
+        return short if len(set(short)) == len(short) else [str(row.path) for row in self.rows]
+
+    @property
+    def unmeasured(self) -> bool:
+        """Whether a run serves something that was not evaluated."""
+        return any(row.accuracy is None and row.live_modules for row in self.rows)
+
+    @property
+    def test_sizes(self) -> list[int]:
+        """Numbers of test records that the runs were evaluated on."""
+        return sorted({row.test_records for row in self.rows if row.accuracy and row.test_records})
+
     def unlike(self, row: ComparedRun) -> list[str]:
         """Why its accuracy cannot be compared with the first run's."""
         first, found = self.rows[0], list[str]()
@@ -174,17 +189,21 @@ def _row(folder: RunFolder, live: Live, found: Costs) -> ComparedRun:
 
 def system_of(config: Config, about: Description) -> str:
     """What a run trains, in words; parts are isolated if no sequence goes over two of them."""
-    training, peft = config.training, config.peft
+    training = config.training
     parts = _isolated(about.sequences)
     cut = f" in {parts} isolated parts" if parts > 1 else ""
-    kind = peft.kind + (f" of rank {peft.rank}" if peft.kind == "lora" else "")
     again = config.unlearning.retrain
     return (
         f"{counted(about.groups, 'group')} ({about.grouping}){cut}, "
         f"{counted(len(about.sequences), 'sequence')} ({about.plan}), "
-        f"{counted(training.rounds, 'round')} a module with {counted(training.epochs, 'epoch')} each, {kind}"
-        + ("" if again == "never" else f", retrain {again}")
+        f"{counted(training.rounds, 'round')} a module with {counted(training.epochs, 'epoch')} each, "
+        f"{peft_in_words(config)}" + ("" if again == "never" else f", retrain {again}")
     )
+
+
+def peft_in_words(config: Config) -> str:
+    """Return the kind of the modules, such as "lora of rank 8"."""
+    return config.peft.kind + (f" of rank {config.peft.rank}" if config.peft.kind == "lora" else "")
 
 
 def _isolated(sequences: Iterable[Sequence[int]]) -> int:

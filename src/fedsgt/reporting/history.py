@@ -64,7 +64,17 @@ class HistoryPoint:
 class History:
     requests: list[PastRequest]
     steps: list[HistoryPoint]
-    """In order; the last is the present."""
+    """What was live at each point, in order; the last is the present."""
+
+    @property
+    def retrained(self) -> bool:
+        """Whether the run was trained again after a request."""
+        return any(step.trained and step.requests for step in self.steps)
+
+    @property
+    def groups_unknown(self) -> bool:
+        """Whether the number of live groups is not known for some point."""
+        return any(step.live_counts.groups is None for step in self.steps)
 
 
 def history(live: Live, entries: Iterable[Entry], present: Collection[str]) -> History:

@@ -30,7 +30,7 @@ from fedsgt.reporting.comparison import (
 from fedsgt.reporting.costs import Costs, run_costs
 from fedsgt.reporting.forecast import expected_accuracy, request_chances
 from fedsgt.reporting.history import PastRequest
-from fedsgt.reporting.page import page
+from fedsgt.reporting.page import render_page
 from fedsgt.reporting.status import RunStatus, current_evaluation, run_status
 from fedsgt.runs.folder import RunFolder
 from fedsgt.runs.state import Live
@@ -103,7 +103,7 @@ def write_report(
     others = named_runs(folder, against) if against else remembered_runs(folder)
     while True:
         found = _settled(folder, evaluate, others)
-        data = page(found, place.parent).encode()
+        data = render_page(found, place.parent).encode()
         with folder.publishing() as now:
             if now.position == found.status.position:
                 _write(folder, place, data)

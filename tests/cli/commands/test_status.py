@@ -130,7 +130,7 @@ def test_it_needs_no_torch(folder: RunFolder) -> None:
         from pathlib import Path
         from fedsgt.cli.commands.status import status
         status(Path(sys.argv[1]))
-        print(sorted({"torch", "transformers", "matplotlib", "pyarrow"} & set(sys.modules)))
+        print(sorted({"torch", "transformers", "matplotlib", "jinja2", "pyarrow"} & set(sys.modules)))
     """
     done = subprocess.run(
         [sys.executable, "-c", code, str(folder.path)], capture_output=True, text=True, check=True

@@ -12,8 +12,8 @@ from rich.text import Text
 
 from fedsgt.plans import Estimate
 from fedsgt.plans.plan import Prefix
+from fedsgt.reporting.module_tree import TreeRow, tree_rows
 from fedsgt.reporting.status import RunStatus, State
-from fedsgt.reporting.tree_rows import Row, rows
 from fedsgt.words import counted
 
 ASSUMED = "a request hits one group, by the records left in it; one for a whole client hits more at once"
@@ -59,7 +59,7 @@ class View:
         )
 
     def _tree(self, found: RunStatus) -> list[Text]:
-        drawn = rows(found.sequences)
+        drawn = tree_rows(found.sequences)
         lines = [Text("sequences: live modules of all, and their groups in order", "bold")]
         lines += [self._row(found, row) for row in drawn[:SEQUENCES]]
         lines.append(_legend(found, drawn))
@@ -73,7 +73,7 @@ class View:
             )
         return lines
 
-    def _row(self, found: RunStatus, row: Row) -> Text:
+    def _row(self, found: RunStatus, row: TreeRow) -> Text:
         live, most = len(found.prefixes[row.sequence]), len(str(max(map(len, found.sequences))))
         line = Text(f"{row.sequence:>{len(str(len(found.sequences) - 1))}}  ", no_wrap=True)
         line.append(f"{live:>{most}}/{len(row.path):<{most}} ", "bold" if live else "dim")
@@ -87,7 +87,7 @@ class View:
                 line.append_text(self._module(found, row.path[: depth + 1], cell - 1))
         return line.append(self.cut if len(row.path) > room else "", "dim")
 
-    def _joint(self, row: Row, depth: int) -> str:
+    def _joint(self, row: TreeRow, depth: int) -> str:
         if depth == 0:
             return ""
         if depth < row.start:
@@ -103,7 +103,7 @@ class View:
         return Text.assemble((filling * (width - len(name)), "dim"), (name, STYLES[kind]))
 
 
-def _legend(found: RunStatus, drawn: list[Row]) -> Text:
+def _legend(found: RunStatus, drawn: list[TreeRow]) -> Text:
     modules = [row.path[: depth + 1] for row in drawn for depth in range(row.start, len(row.path))]
     numbers = Counter(found.state(prefix) for prefix in modules)
     told = (f"{meaning}: {numbers[kind]}" for kind, meaning in MEANINGS.items() if numbers[kind])
