@@ -20,8 +20,7 @@ from experiments.plans.pages import PLANS, draw_exact, draw_trained, exact_table
 from experiments.plans.verdicts import exact_claims, trained_claims
 from fedsgt import theory
 from fedsgt.plans import Plan, make
-from fedsgt.plans.scoring.scores import uniform_live
-from fedsgt.plans.scoring.weights import horizon
+from fedsgt.plans.scoring.scores import horizon, uniform_live
 
 SHOWN = 40  # requests
 

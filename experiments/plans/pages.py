@@ -9,7 +9,7 @@ from experiments.harness.plots import COLOURS, band, figure
 from experiments.harness.report import Table
 from experiments.harness.results import Results
 from experiments.harness.statistics import mean_of
-from fedsgt.plans.scoring.weights import horizon
+from fedsgt.plans.scoring.scores import horizon
 
 PLANS = {
     "rotations": "rotations",

@@ -8,7 +8,7 @@ from experiments.harness.results import Results
 from experiments.harness.statistics import Mean, mean_of
 from experiments.harness.verdicts import exactly
 from experiments.plans.pages import PLANS, REQUESTS, STRATEGIES, mean_live
-from fedsgt.plans.scoring.weights import horizon
+from fedsgt.plans.scoring.scores import horizon
 
 COST, GAIN = 0.62, 0.16
 ROUNDING = 0.005

@@ -12,7 +12,7 @@ from fedsgt.planning.planner import Forecast, forecast
 from fedsgt.planning.recommend import Recommendation, recommend
 from fedsgt.planning.stream import Counts, Stream
 from fedsgt.plans import kinds, make, rotations
-from fedsgt.plans.tree.trees import tree
+from fedsgt.plans.tree.search import tree
 
 CLIENTS = 6
 

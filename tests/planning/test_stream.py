@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from fedsgt.errors import InputError
 from fedsgt.planning.stream import Counts, Stream, _simulated, group_prior, run_stream
 from fedsgt.plans import Estimate, Plan, rotations
-from fedsgt.plans.tree.trees import tree
+from fedsgt.plans.tree.search import tree
 from fedsgt.theory import deletion_rate_clients, survival_clients
 
 COUNTS: Counts = np.array([[1, 1, 0, 0], [0, 2, 1, 0], [0, 0, 1, 1], [1, 0, 0, 3]], dtype=np.int64)

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from fedsgt.errors import InputError
 from fedsgt.plans import Plan, make, rotations
 from fedsgt.plans.greedy import greedy
-from fedsgt.plans.scoring.scores import uniform_live
-from fedsgt.plans.scoring.weights import horizon
+from fedsgt.plans.scoring.scores import horizon, uniform_live
 
 PRIOR = np.array([0.3, 0.05, 0.25, 0.15, 0.25])
 
@@ -94,7 +93,5 @@ def test_a_surely_hit_group_is_no_obstacle() -> None:
 
 
 def test_too_many_groups_are_refused() -> None:
-    with pytest.raises(
-        InputError, match=r"^groups: greedy plans are searched up to 20 groups; asked for 21$"
-    ):
+    with pytest.raises(InputError, match=r"^groups: greedy plans are searched up to 20 groups, not 21$"):
         greedy(21)

@@ -9,7 +9,7 @@ import pytest
 
 from fedsgt.errors import InputError
 from fedsgt.plans import KINDS, kinds, make, rotations
-from fedsgt.plans.tree.trees import tree
+from fedsgt.plans.tree.search import tree
 
 SKEWED = [0.3, 0.05, 0.25, 0.15, 0.25]
 

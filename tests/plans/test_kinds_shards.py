@@ -8,7 +8,7 @@ import pytest
 
 from fedsgt.errors import InputError
 from fedsgt.plans import KINDS, Plan, kinds, make
-from fedsgt.plans.tree.trees import tree
+from fedsgt.plans.tree.search import tree
 
 
 @pytest.fixture(autouse=True)

@@ -64,6 +64,6 @@ def test_a_group_that_is_surely_hit_is_no_obstacle() -> None:
 
 def test_more_sequences_than_heads_are_refused() -> None:
     with pytest.raises(
-        InputError, match=r"^budget: matching gives at most 5 sequences, one a group; asked for 6$"
+        InputError, match=r"^budget: matching gives at most 5 sequences, one for each group, not 6$"
     ):
         matching(5, 6)

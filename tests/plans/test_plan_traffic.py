@@ -12,7 +12,7 @@ from fedsgt.errors import InputError
 from fedsgt.plans import Plan, rotations
 from fedsgt.plans.cyclic import iterative_rotations
 from fedsgt.plans.greedy import greedy
-from fedsgt.plans.tree.trees import tree
+from fedsgt.plans.tree.search import tree
 from fedsgt.theory import client_rounds_balanced
 
 PLANS = [

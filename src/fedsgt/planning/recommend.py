@@ -9,7 +9,7 @@ from fedsgt.errors import InputError
 from fedsgt.planning.planner import Forecast, forecast
 from fedsgt.planning.stream import Counts
 from fedsgt.plans import Plan, make
-from fedsgt.plans.tree.trees import Progress, ignore, tree
+from fedsgt.plans.tree.search import Progress, ignore, tree
 
 GROUPS = (3, 4, 5, 6, 8, 10, 12, 16)
 SLICES = (1, 2, 3, 5, 10)

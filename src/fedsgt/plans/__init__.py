@@ -1,9 +1,9 @@
-"""Groups to a forest of modules, with exact scores: what to train, what it costs, what it survives."""
+"""Groups to a plan, the forest of modules to train, with its cost and exact scores."""
 
 from fedsgt.plans.cyclic import rotations
 from fedsgt.plans.kinds import KINDS, make
 from fedsgt.plans.plan import Plan, PlannedModule, Prefix, check_prior
-from fedsgt.plans.scoring.estimate import Estimate
+from fedsgt.plans.scoring.montecarlo import Estimate
 from fedsgt.plans.selection import MERGED, STRATEGIES, Choice, choose, live_prefix, select
 
 __all__ = [

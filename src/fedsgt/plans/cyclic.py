@@ -1,4 +1,4 @@
-"""Rotations of the group list, the paper's choice, and S3T's way to go on when they run out."""
+"""Rotations of the list of groups, the paper's choice, and S3T's selector for more sequences than groups."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from fedsgt.errors import InputError
 from fedsgt.plans.plan import Plan, Prefix
 
 
-def rotate(path: Prefix, offset: int) -> Prefix:
-    """The path rotated right by this offset, as in the paper's [012345], [501234], ..."""
-    offset %= len(path)
-    return path[-offset:] + path[:-offset] if offset else path
+def rotate(sequence: Prefix, offset: int) -> Prefix:
+    """Rotate the sequence right by this offset, as in the paper's [012345], [501234], ..."""
+    offset %= len(sequence)
+    return sequence[-offset:] + sequence[:-offset] if offset else sequence
 
 
 def spread_offsets(groups: int, budget: int) -> list[int]:
-    """The best offsets: gaps as equal as can be, the wider gaps side by side (SPEC, definition 5)."""
+    """Return the best offsets: gaps as equal as possible, the wider ones side by side (definition 5)."""
     width, wider = divmod(groups, budget)
     gaps = [width + 1] * wider + [width] * (budget - wider)
     return [sum(gaps[:index]) for index in range(budget)]
 
 
 def rotations(groups: int, budget: int | None = None, offsets: Iterable[int] | None = None) -> Plan:
-    """Cyclic rotations (the paper's SelectTrainingSequences): evenly spread, or with the given offsets.
+    """Return rotations (the paper's SelectTrainingSequences), evenly spread or with the given offsets.
 
-    More than L of them repeat: the same modules, trained once, so nothing is lost and nothing is gained.
+    More than L of them repeat themselves: equal modules are trained once, so they cost and gain nothing.
     """
     budget = groups if budget is None else budget
     if offsets is None:
@@ -35,12 +35,12 @@ def rotations(groups: int, budget: int | None = None, offsets: Iterable[int] | N
 
 
 def first_rotations(groups: int, budget: int | None = None) -> Plan:
-    """The first B rotations, as the paper takes them: the worst offsets when B < L, kept to reproduce it."""
+    """Return the first B rotations, as the paper takes them; for B < L these are the worst offsets."""
     return Plan.of("rotations-first", groups, rotations(groups, budget, range(budget or groups)).sequences)
 
 
 def iterative_rotations(groups: int, budget: int | None = None) -> Plan:
-    """S3T's selector for B > L: rotate the whole, then what follows the first group, and so on."""
+    """Return S3T's selection for B > L: rotate the whole, then all after the first group, and so on."""
     budget = groups if budget is None else budget
     if groups <= 20 and budget > factorial(groups):
         raise InputError(f"budget: {budget} is more than the {factorial(groups)} orders of {groups} groups")
@@ -55,13 +55,14 @@ def iterative_rotations(groups: int, budget: int | None = None) -> Plan:
 
 
 def _branch(paths: list[Prefix], fixed: int, budget: int) -> list[Prefix]:
-    """Rotate what follows the first `fixed` groups of every path, as evenly as the budget allows."""
+    """Rotate all after the first `fixed` groups of every sequence, as evenly as the budget allows."""
     wanted = min(budget, len(paths) * (len(paths[0]) - fixed))
     share, more = divmod(wanted, len(paths))
-    luckier = {index * len(paths) // more for index in range(more)}  # as many under each head
+    # The sequences that get one rotation more are spread evenly, so that each root has as many.
+    with_more = {index * len(paths) // more for index in range(more)}
     branched = []
     for index, path in enumerate(paths):
-        count = share + (index in luckier)
+        count = share + (index in with_more)
         for offset in spread_offsets(len(path) - fixed, count):
             branched.append(path[:fixed] + rotate(path[fixed:], offset))
     return branched

@@ -1,4 +1,4 @@
-"""Sequences added one by one, each the best that can be added."""
+"""Plans built sequence by sequence, each the best that can be added."""
 
 from __future__ import annotations
 
@@ -7,8 +7,16 @@ from numpy.typing import NDArray
 
 from fedsgt.errors import InputError
 from fedsgt.plans.plan import Plan, Prefix
-from fedsgt.plans.scoring.subsets import LARGEST_EXACT, mask_of, sizes, spread_maximum, superset_sums
-from fedsgt.plans.scoring.weights import unhit_weights
+from fedsgt.plans.scoring.scores import horizon
+from fedsgt.plans.scoring.subsets import (
+    LARGEST_EXACT,
+    mask_of,
+    sizes,
+    spread_maximum,
+    subset_sums,
+    superset_mobius,
+    superset_sums,
+)
 
 NOTHING = 1e-12  # a gain below this is rounding
 
@@ -25,11 +33,10 @@ def greedy(
     through the subsets.
     """
     if groups > LARGEST_EXACT:
-        raise InputError(
-            f"groups: greedy plans are searched up to {LARGEST_EXACT} groups; asked for {groups}"
-        )
+        raise InputError(f"groups: greedy plans are searched up to {LARGEST_EXACT} groups, not {groups}")
+    # With `passes` alone the cost ends the search; this bound only keeps it finite.
     limit = budget if budget is not None else (groups if passes is None else 4 * groups)
-    weights = unhit_weights(groups, prior)
+    weights = _unhit_weights(groups, prior)
     live = np.zeros(1 << groups, dtype=np.int8)
     paths: list[Prefix] = []
     while len(paths) < limit:
@@ -46,8 +53,17 @@ def greedy(
     return Plan.of("greedy", groups, paths)
 
 
+def _unhit_weights(groups: int, prior: NDArray[np.float64] | None) -> NDArray[np.float64]:
+    """Return P(exactly these groups are unhit) for each subset, averaged over the coming requests."""
+    chances = np.full(groups, 1 / groups) if prior is None else prior
+    misses = np.maximum(1 - subset_sums(chances), 0)
+    table: NDArray[np.float64] = np.mean([misses**count for count in horizon(groups)], axis=0)
+    superset_mobius(table)
+    return np.maximum(table, 0)  # rounding leaves tiny negatives
+
+
 def _gains(live: NDArray[np.int8], weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    """What training each set would add: the weight of the unhit sets that hold it and now serve less."""
+    """Return what training each set would add: the weight of the outcomes in which it is the longest."""
     groups = live.size.bit_length() - 1
     size = sizes(groups)
     gains = np.zeros(live.size)
@@ -60,8 +76,9 @@ def _gains(live: NDArray[np.int8], weights: NDArray[np.float64]) -> NDArray[np.f
 
 
 def _best_order(gains: NDArray[np.float64]) -> Prefix:
-    """The longest path from the empty to the full set; the lowest group on a tie."""
+    """Return the longest path from the empty to the full set; on a tie, the lowest group."""
     groups = gains.size.bit_length() - 1
+    # Subsets by size, so that each step reads only sets with one group less.
     layers = np.argsort(sizes(groups), kind="stable")
     bounds = np.cumsum(np.bincount(sizes(groups), minlength=groups + 1))
     best = np.zeros(gains.size)

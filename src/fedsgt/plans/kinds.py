@@ -1,4 +1,4 @@
-"""The kinds of plans by name, behind one call."""
+"""Make a plan by the name of its kind; the room's one entry point."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from fedsgt.plans.cyclic import first_rotations, iterative_rotations, rotations
 from fedsgt.plans.greedy import greedy
 from fedsgt.plans.matching import matching
 from fedsgt.plans.plan import Plan, check_prior
-from fedsgt.plans.tree.trees import Progress, ignore, tree
+from fedsgt.plans.tree.search import Progress, ignore, tree
 
 
 @dataclass(frozen=True, eq=False)
 class Wanted:
-    """What a plan is to be like, checked."""
+    """The requirements of a plan, checked."""
 
     groups: int
     budget: int | None
@@ -41,12 +41,12 @@ def make(
     progress: Progress = ignore,
     shards: int = 1,
 ) -> Plan:
-    """A plan of this kind.
+    """Make a plan of this kind.
 
-    `budget` limits the number of sequences (for `tree`: the number of rotations whose service it must equal),
+    `budget` limits the number of sequences (for `tree`: the rotations that it must be as good as),
     `passes` the training cost in passes over the data; `prior` is the chance of each group to be hit. A long
     search calls `progress` with the share that is done. With several `shards` the groups are cut into so many
-    consecutive runs, nearly equal, and each run has a plan of its own, with this budget.
+    consecutive parts, nearly equal, and each part has a plan of its own, with this budget.
     """
     if kind not in KINDS:
         raise InputError(f"plan: {kind!r} is unknown; one of {', '.join(KINDS)}")
@@ -63,6 +63,7 @@ def make(
 
 
 def _check_count(name: str, count: int) -> None:
+    """Check that the count is a whole number of at least 1."""
     if not isinstance(count, Integral) or isinstance(count, bool):
         raise InputError(f"{name}: {count!r} is not a whole number")
     if count < 1:
@@ -70,6 +71,7 @@ def _check_count(name: str, count: int) -> None:
 
 
 def _check_passes(groups: int, passes: float | None) -> None:
+    """Check that the passes allow for one order of all groups."""
     least = (groups + 1) / 2
     if passes is not None and not (isinstance(passes, Real) and isfinite(passes)):
         raise InputError(f"passes: {passes} is not a finite number of passes; leave it out for no limit")
@@ -78,29 +80,30 @@ def _check_passes(groups: int, passes: float | None) -> None:
 
 
 def _sharded(kind: str, wanted: Wanted, shards: int) -> Plan:
-    """The plans of the shards side by side, shard after shard."""
+    """Make a plan for each shard, and put them side by side."""
     sequences: list[list[int]] = []
     inner: dict[int, Plan] = {}
     for number, shard in enumerate(np.array_split(np.arange(wanted.groups), shards)):
         size = len(shard)
-        if size not in inner or wanted.prior is not None:  # alike shards have like plans: searched once
+        # Without a prior, shards of one size have the same plan, so it is searched once.
+        if size not in inner or wanted.prior is not None:
             inner[size] = KINDS[kind](_inside(wanted, shard, number, shards))
         sequences += [shard[list(path)].tolist() for path in inner[size].sequences]
     return Plan.of(kind, wanted.groups, sequences)
 
 
 def _inside(wanted: Wanted, shard: NDArray[np.int64], number: int, shards: int) -> Wanted:
-    """What is wanted of one shard: so many passes over all the data are as many over each shard's own."""
+    """Return the requirements of one shard; passes over all data are as many over the shard's own."""
     chances = None if wanted.prior is None else wanted.prior[shard]
     if chances is not None:
         total = float(chances.sum())
-        chances = chances / total if total else None  # a shard that nobody asks about: any order will do
-    told = wanted.progress
+        chances = chances / total if total else None  # no request hits this shard, so any order will do
+    report = wanted.progress
     return replace(
         wanted,
         groups=len(shard),
         prior=chances,
-        progress=lambda share: told((number + share) / shards),
+        progress=lambda share: report((number + share) / shards),
     )
 
 
@@ -130,12 +133,12 @@ def _tree(wanted: Wanted) -> Plan:
 
 
 def _fit(by_budget: Callable[[int], Plan], wanted: Wanted, most: int) -> Plan:
-    """The plan of this budget, or of as many sequences as the passes allow."""
+    """Return the plan of this budget, or of as many sequences as the passes allow."""
     if wanted.passes is None:
         return by_budget(wanted.groups if wanted.budget is None else wanted.budget)
     most = most if wanted.budget is None else min(wanted.budget, most)
     count = min(most, int(wanted.passes / ((wanted.groups + 1) / 2) + 1e-9))
-    # Shared prefixes may leave room for more.
+    # The count assumes that no prefix is shared; shared prefixes may leave room for more.
     while count < most and by_budget(count + 1).passes <= wanted.passes + 1e-9:
         count += 1
     return by_budget(count)

@@ -1,4 +1,4 @@
-"""S3T's selector for known deletion priors: one sequence a head, grown by matching."""
+"""S3T's selector for known deletion priors: one sequence for each first group, grown by matching."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from numpy.typing import NDArray
 
 from fedsgt.errors import InputError
 from fedsgt.plans.plan import Plan, Prefix
-from fedsgt.plans.scoring.weights import horizon
+from fedsgt.plans.scoring.scores import horizon
 
 
 def matching(groups: int, budget: int | None = None, prior: NDArray[np.float64] | None = None) -> Plan:
     """Grow L sequences, one from each group, by one group each at a time; keep the `budget` best.
 
     A step is a maximum-weight matching of sequences to next groups; a pair weighs the new prefix's length
-    times the chance that it is alive, averaged over the requests to come. A matching always exists: after n
+    times the chance that it is alive, averaged over the coming requests. A matching always exists: after n
     steps each group stands in exactly n sequences, so each has equally many left to choose from.
     """
     from scipy.optimize import linear_sum_assignment  # half a second to import, seldom needed
@@ -22,7 +22,7 @@ def matching(groups: int, budget: int | None = None, prior: NDArray[np.float64] 
     budget = groups if budget is None else budget
     if budget > groups:
         raise InputError(
-            f"budget: matching gives at most {groups} sequences, one a group; asked for {budget}"
+            f"budget: matching gives at most {groups} sequences, one for each group, not {budget}"
         )
     chances = np.full(groups, 1 / groups) if prior is None else prior
     paths: list[Prefix] = [(group,) for group in range(groups)]
@@ -34,6 +34,7 @@ def matching(groups: int, budget: int | None = None, prior: NDArray[np.float64] 
 
 
 def _step_weights(paths: list[Prefix], chances: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the weight of each sequence (row) with each next group (column)."""
     weights = np.empty((len(paths), len(chances)))
     for row, path in enumerate(paths):
         used = list(path)
@@ -43,12 +44,12 @@ def _step_weights(paths: list[Prefix], chances: NDArray[np.float64]) -> NDArray[
 
 
 def _value(path: Prefix, chances: NDArray[np.float64]) -> float:
-    """Expected live groups of this sequence alone, averaged over the requests to come."""
+    """Return the expected live groups of this sequence alone, averaged over the coming requests."""
     return float(_alive(np.cumsum(chances[list(path)]), len(chances)).sum())
 
 
 def _alive(hit: NDArray[np.float64], groups: int) -> NDArray[np.float64]:
-    """The chance to miss sets of these probabilities, averaged over the requests to come."""
+    """Return the chance that no request hits a set of this probability, averaged over the coming requests."""
     alive: NDArray[np.float64] = np.mean(
         [np.maximum(1 - hit, 0) ** count for count in horizon(groups)], axis=0
     )

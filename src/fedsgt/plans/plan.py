@@ -12,40 +12,50 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedsgt.errors import InputError
 from fedsgt.plans.scoring import scores
-from fedsgt.plans.scoring.estimate import Estimate
+from fedsgt.plans.scoring.montecarlo import Estimate
 from fedsgt.plans.scoring.subsets import mask_of
 
 # Groups in the order in which they are trained; a sequence is the prefix of its last module.
 Prefix = tuple[int, ...]
+# A prior whose values differ by less is uniform.
 ROUNDING = 1e-15
-CELLS = 20_000_000  # clients times modules held at once
+# Clients times modules in one table, to bound memory.
+CELLS = 20_000_000
 
 
 @dataclass(frozen=True)
 class PlannedModule:
-    """One module: it trains `group` on top of its parent's prefix (`parent` is -1 for a root)."""
+    """A module to train."""
 
     group: int
+    """Group that it adds to the prefix of its parent."""
     parent: int
+    """Index of the parent among the plan's modules; -1 for a root."""
     prefix: Prefix
+    """Groups that it depends on, in order."""
 
     @property
     def depth(self) -> int:
+        """Number of groups in its prefix."""
         return len(self.prefix)
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Groups 0..L-1, the sequences to train, and the forest in which equal prefixes are one module."""
+    """The sequences to train over groups 0..L-1, and the forest in which equal prefixes are one module."""
 
     kind: str
+    """Name of the kind of plan."""
     groups: int
+    """Number of groups (L)."""
     sequences: tuple[Prefix, ...]
+    """Orders of groups; a sequence need not hold all groups."""
     modules: tuple[PlannedModule, ...] = field(repr=False, compare=False)
+    """Modules to train, parents before children."""
 
     @classmethod
     def of(cls, kind: str, groups: int, sequences: Iterable[Iterable[int]]) -> Plan:
-        """The plan of these sequences; modules stand parents first, in the order they are first needed."""
+        """Make the plan of these sequences; modules come in the order in which they are first needed."""
         paths = tuple(tuple(sequence) for sequence in sequences)
         _check(groups, paths)
         index: dict[Prefix, int] = {}
@@ -65,12 +75,12 @@ class Plan:
 
     @property
     def roots(self) -> tuple[int, ...]:
-        """The groups that some sequence starts with; when all of them are hit, nothing is left."""
+        """Groups that some sequence starts with; if all of them are hit, no module is live."""
         return tuple(sorted({path[0] for path in self.sequences}))
 
     @cached_property
     def sets(self) -> dict[int, int]:
-        """Each trained set of groups, as a bit mask, with its size."""
+        """Sets of groups that are trained, as bit masks, each with its size."""
         return {mask_of(module.prefix): module.depth for module in self.modules}
 
     @overload
@@ -80,7 +90,7 @@ class Plan:
     def expected_live(
         self, requests: int | Sequence[int], prior: ArrayLike | None = None
     ) -> Estimate | list[Estimate]:
-        """E[groups behind the longest live prefix] after so many independent requests (LongSeq).
+        """Return E[groups behind the longest live prefix] after so many independent requests (LongSeq).
 
         `prior` is the chance of each group to be hit by a request (uniform by default). Exact up to 20
         groups; beyond that a Monte Carlo estimate, whose `stderr` is not zero. In a plan of several shards
@@ -95,15 +105,15 @@ class Plan:
     def survival(
         self, requests: int | Sequence[int], prior: ArrayLike | None = None
     ) -> Estimate | list[Estimate]:
-        """P(at least one live module) after so many independent requests."""
+        """Return P(at least one live module) after so many independent requests."""
         return _each(requests, lambda counts: scores.survival(self, counts, self._prior(prior)))
 
     def deletion_rate(self, prior: ArrayLike | None = None) -> float:
-        """Expected requests up to and with the one that exhausts the plan (infinite if none can)."""
+        """Return the expected requests up to and with the exhausting one; infinite if no request can."""
         return scores.deletion_rate(self, self._prior(prior))
 
     def takes_part(self, counts: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Which client trains which module: those with a slice in any group of its prefix.
+        """Return whether each client (row) trains each module (column): it has a slice of some group.
 
         `counts` says how many slices each client (row) has in each group (column).
         """
@@ -118,17 +128,18 @@ class Plan:
         return part.T
 
     def client_rounds(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Rounds that each client takes part in, at one round a module."""
+        """Return the rounds that each client takes part in, at one round for each module."""
         return self._by_client(counts, self.takes_part)
 
     def client_downloads(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Frozen modules that each client must fetch, each once: the ancestors of what it trains."""
+        """Return the frozen modules that each client must fetch once: the ancestors of those it trains."""
         return self._by_client(counts, self._fetches)
 
     def _fetches(self, counts: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return whether each client (row) must fetch each module (column)."""
         needed = self.takes_part(counts).T
         fetched = np.zeros_like(needed)
-        for index in range(len(self.modules) - 1, -1, -1):  # children stand after their parents
+        for index in range(len(self.modules) - 1, -1, -1):  # children before parents
             parent = self.modules[index].parent
             if parent >= 0:
                 fetched[parent] |= needed[index] | fetched[index]
@@ -137,18 +148,19 @@ class Plan:
     def _by_client(
         self, counts: NDArray[np.int64], table: Callable[[NDArray[np.int64]], NDArray[np.bool_]]
     ) -> NDArray[np.int64]:
-        """Row sums of a table of clients by modules, made for some clients at a time to bound memory."""
+        """Return the row sums of a table of clients by modules, made part by part to bound memory."""
         step = max(1, CELLS // len(self.modules))
         parts = [table(counts[start : start + step]).sum(axis=1) for start in range(0, len(counts), step)]
         return np.concatenate(parts)
 
     def _prior(self, prior: ArrayLike | None) -> NDArray[np.float64] | None:
-        """The prior as checked; an even one counts as none, so that its scores are exact."""
+        """Check the prior; return None if it is uniform, because scores are then exact rationals."""
         chances = None if prior is None else check_prior(prior, self.groups)
         return None if chances is None or np.ptp(chances) < ROUNDING else chances
 
 
 def _each(requests: int | Sequence[int], score: scores.Curve) -> Estimate | list[Estimate]:
+    """Check the numbers of requests, and score each; one number gives one estimate, not a list."""
     counts = list(requests) if isinstance(requests, Iterable) else [requests]
     for count in counts:
         if not isinstance(count, (int, np.integer)) or isinstance(count, bool) or count < 0:
@@ -158,7 +170,7 @@ def _each(requests: int | Sequence[int], score: scores.Curve) -> Estimate | list
 
 
 def check_prior(prior: ArrayLike, length: int, what: str = "group") -> NDArray[np.float64]:
-    """The prior as an array, or an error that says why it is none."""
+    """Return the prior as an array that sums to 1, checked."""
     try:
         array = np.asarray(prior, dtype=np.float64)
     except (TypeError, ValueError):
@@ -178,6 +190,7 @@ def check_prior(prior: ArrayLike, length: int, what: str = "group") -> NDArray[n
 
 
 def _check(groups: int, paths: tuple[Prefix, ...]) -> None:
+    """Check that there is a sequence, and that each is an order of distinct groups."""
     if not paths:
         raise InputError("plan: no sequence; at least one is needed")
     for path in paths:

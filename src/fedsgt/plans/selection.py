@@ -1,4 +1,4 @@
-"""Which sequences answer, with which live prefix and which weight: the pure part of serving."""
+"""Choose the sequences that serve, each with its live prefix and weight (definition 6)."""
 
 from __future__ import annotations
 
@@ -7,22 +7,26 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from fedsgt.errors import InputError
 from fedsgt.plans.plan import Prefix
 
+# Index of a sequence, its live prefix and its weight.
 Choice = tuple[int, Prefix, float]
+# Sequences with a live module: index and live prefix.
+Alive = list[tuple[int, Prefix]]
 MERGED = "merged"
 """The strategy that averages the modules of the sequences that AllSeq takes into one model."""
 
 
 def select(strategy: str, sequences: Iterable[Sequence[int]], deleted: Collection[int]) -> list[Choice]:
-    """What `choose` takes of these sequences, each cut before its first deleted group."""
+    """Cut each sequence before its first deleted group and choose among what is left."""
     return choose(strategy, [live_prefix(path, deleted) for path in sequences])
 
 
 def choose(strategy: str, prefixes: Iterable[Prefix]) -> list[Choice]:
-    """(index, live prefix, weight) of the sequences that serve, weights summing to 1; none when exhausted.
+    """Return index, live prefix and weight of the sequences that serve; weights sum to 1.
 
-    `prefixes` has the live part of each sequence, which may be empty. `all` (AllSeq) takes every sequence
-    with a live module, `min` (MinSeq) those whose live groups are not contained in another's, both weighted
-    by the number of live modules; `long` (LongSeq) takes the longest. `merged` takes what AllSeq takes.
+    `prefixes` has the live part of each sequence, which may be empty; if all are, so is the answer. `all`
+    (AllSeq) takes every sequence with a live module, `min` (MinSeq) those whose live groups are not contained
+    in another's, both weighted by the number of live modules; `long` (LongSeq) takes the longest. `merged`
+    takes the same sequences as `all`.
     """
     choosing = STRATEGIES.get("all" if strategy == MERGED else strategy)
     if choosing is None:
@@ -32,19 +36,16 @@ def choose(strategy: str, prefixes: Iterable[Prefix]) -> list[Choice]:
     return [(index, prefix, len(prefix) / total) for index, prefix in chosen]
 
 
-def live_prefix(path: Sequence[int], deleted: Collection[int]) -> Prefix:
-    """What stands before the first deleted group."""
-    for depth, group in enumerate(path):
+def live_prefix(sequence: Sequence[int], deleted: Collection[int]) -> Prefix:
+    """Return the part of the sequence before its first deleted group."""
+    for depth, group in enumerate(sequence):
         if group in deleted:
-            return tuple(path[:depth])
-    return tuple(path)
-
-
-Alive = list[tuple[int, Prefix]]
+            return tuple(sequence[:depth])
+    return tuple(sequence)
 
 
 def _distinct(prefixes: Iterable[tuple[int, Prefix]]) -> Alive:
-    """Equal live prefixes are one module: it counts once, under the lowest index."""
+    """Keep each live prefix once, under its lowest index: equal prefixes are one module."""
     seen: dict[Prefix, int] = {}
     for index, prefix in prefixes:
         if prefix:
@@ -53,6 +54,7 @@ def _distinct(prefixes: Iterable[tuple[int, Prefix]]) -> Alive:
 
 
 def _uncontained(alive: Alive) -> Alive:
+    """Keep the sequences whose live groups are within no other's; of equal sets, the lowest index."""
     held = [frozenset(prefix) for _, prefix in alive]
     return [
         alive[one]
@@ -62,6 +64,7 @@ def _uncontained(alive: Alive) -> Alive:
 
 
 def _longest(alive: Alive) -> Alive:
+    """Keep the longest; `max` takes the first, and so the lowest index, on a tie."""
     return [max(alive, key=lambda choice: len(choice[1]))] if alive else []
 
 

@@ -16,7 +16,7 @@ from fedsgt.errors import InputError
 from fedsgt.plans import Plan, make, rotations
 from fedsgt.plans.cyclic import spread_offsets
 from fedsgt.plans.scoring.scores import uniform_live
-from fedsgt.plans.tree.trees import tree
+from fedsgt.plans.tree.search import tree
 
 UNIFORM = [Fraction(1, 4)] * 4
 SKEWED = [Fraction(1, 10), Fraction(4, 10), Fraction(2, 10), Fraction(3, 10)]

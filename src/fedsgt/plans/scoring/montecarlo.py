@@ -1,4 +1,4 @@
-"""Estimates for plans with too many groups for a table over subsets, and for streams with no closed form."""
+"""Simulated requests: for plans with too many groups for exact scores, and streams with no closed form."""
 
 from __future__ import annotations
 
@@ -9,34 +9,55 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsgt.plans.scoring.estimate import Estimate
-
 if TYPE_CHECKING:
     from fedsgt.plans.plan import Plan
 
+# A probability then has a standard error of at most 0.004; batches bound the memory.
 TRIALS = 20_000
 BATCH = 500
 
-Hits = NDArray[np.int64]  # which request first hits each group (column) in each trial (row)
+# The request that first hits each group (column) in each trial (row).
+Hits = NDArray[np.int64]
+# Draws the first hits of so many trials.
 Draw = Callable[[np.random.Generator, int], Hits]
+
+
+class Estimate(float):
+    """A number with its standard error; zero means that the number was computed exactly."""
+
+    stderr: float
+
+    def __new__(cls, value: float, stderr: float = 0.0) -> Estimate:
+        number = super().__new__(cls, value)
+        number.stderr = stderr
+        return number
+
+    @property
+    def exact(self) -> bool:
+        """Whether the number was computed exactly."""
+        return self.stderr == 0.0
+
+    def __repr__(self) -> str:
+        return float.__repr__(self) if self.exact else f"{float(self):.5g}±{self.stderr:.1g}"
+
+    __str__ = __repr__
 
 
 @dataclass(frozen=True)
 class Curves:
-    """For each number of requests: the live groups of the longest prefix, and P(something is live).
-
-    `rate` is the sum of the latter: from no request on, and if nothing outlives the last one, it is the
-    expected request at which all service ends.
-    """
+    """Service of a plan after each number of requests."""
 
     live: list[Estimate]
+    """Expected groups behind the longest live prefix."""
     alive: list[Estimate]
+    """Probability that some module is live."""
     rate: Estimate
+    """Sum of `alive`: if the curve starts at no request and ends at zero, the expected exhausting request."""
 
 
 def simulate(plan: Plan, requests: Sequence[int], draw: Draw) -> Curves:
-    """What simulated streams do to a plan."""
-    rng = np.random.default_rng(0)  # a score must not change from call to call
+    """Simulate streams of requests and return what they leave of a plan."""
+    rng = np.random.default_rng(0)  # fixed, so that a score does not change from call to call
     live = _Mean(len(requests))
     alive = _Mean(len(requests))
     rate = _Mean(1)
@@ -53,17 +74,20 @@ def simulate(plan: Plan, requests: Sequence[int], draw: Draw) -> Curves:
 
 
 class _Mean:
+    """Running means over trials, with their standard errors."""
+
     def __init__(self, length: int) -> None:
         self.trials = 0
         self.sums = np.zeros((2, length))
 
     def add(self, values: NDArray[np.generic]) -> None:
+        """Add the values of a batch: a row for each mean, a column for each trial."""
         numbers = values.astype(np.float64)
         self.trials += numbers.shape[1]
         self.sums += numbers.sum(axis=1), (numbers**2).sum(axis=1)
 
     def estimates(self, certain: NDArray[np.bool_]) -> list[Estimate]:
-        """Means with their standard errors; what was not seen to vary is still only certain if said so."""
+        """Return the means; only those marked certain have no standard error, however little they varied."""
         means, squares = self.sums / self.trials
         errors = np.sqrt(np.maximum(squares - means**2, 0) / self.trials)
         errors = np.where(certain, 0.0, np.maximum(errors, 1 / self.trials))
@@ -71,12 +95,16 @@ class _Mean:
 
 
 def independent_hits(groups: int, requests: int, prior: NDArray[np.float64] | None) -> Draw:
-    """Requests that hit one group each, drawn by the prior; one past the last request where none hits."""
+    """Return a draw of requests that hit one group each, by the prior.
+
+    A group that no request hits has the number one past the last request.
+    """
 
     def draw(rng: np.random.Generator, trials: int) -> Hits:
         stream = rng.choice(groups, size=(trials, requests), p=prior)
         hits = np.full((trials, groups), requests + 1, dtype=np.int64)
         rows = np.arange(trials)
+        # Backwards, so that the earliest hit of a group is the one that stays.
         for request in range(requests, 0, -1):
             hits[rows, stream[:, request - 1]] = request
         return hits
@@ -85,7 +113,7 @@ def independent_hits(groups: int, requests: int, prior: NDArray[np.float64] | No
 
 
 def depth_falls(plan: Plan, hits: Hits) -> NDArray[np.int64]:
-    """The request at which the last module of each depth dies: after r requests, those above r are served."""
+    """Return the request at which the last module of each depth dies, for each trial."""
     deepest = max(module.depth for module in plan.modules)
     falls = np.zeros((hits.shape[0], deepest), dtype=np.int64)
     dies: list[NDArray[np.int64]] = []

@@ -12,12 +12,11 @@ from numpy.typing import NDArray
 from fedsgt.errors import InputError
 from fedsgt.plans import Plan, make, rotations
 from fedsgt.plans.greedy import greedy
-from fedsgt.plans.scoring.scores import uniform_live
-from fedsgt.plans.scoring.weights import horizon
-from fedsgt.plans.tree.coverage import make_coverage
-from fedsgt.plans.tree.family import chain_family, plan_of, stand
-from fedsgt.plans.tree.ruin_and_recreate import Recreate
-from fedsgt.plans.tree.trees import tree
+from fedsgt.plans.scoring.scores import horizon, uniform_live
+from fedsgt.plans.tree.level_scores import make_level_scores
+from fedsgt.plans.tree.ruin_and_recreate import RuinAndRecreate
+from fedsgt.plans.tree.search import tree
+from fedsgt.plans.tree.trained_sets import chain_sets, each_has_parent, plan_of
 
 KNOWN = {6: 14.5, 8: 24.2, 10: 34.2}  # passes that SPEC knows to be enough
 SHORT = 0.2  # of the usual search: enough for the claims, and quick
@@ -148,8 +147,8 @@ def test_passes_too_few_to_equal_rotations_are_refused(groups: int, budget: int,
     with pytest.raises(InputError) as caught:
         tree(groups, budget, passes=passes, effort=0.02)
     message = str(caught.value)
-    assert message.startswith(f"passes: {passes:g} is too little for a tree that equals {budget} rotations; ")
-    enough = float(message.split("; ")[1].removesuffix(" will do"))
+    assert message.startswith(f"passes: {passes:g} is too little for a tree as good as {budget} rotations; ")
+    enough = float(message.split("; ")[1].removesuffix(" is enough"))
     assert_nowhere_below(
         tree(groups, budget, passes=enough + 0.01, effort=0.02), rotations(groups, budget), 5
     )
@@ -215,21 +214,21 @@ def test_many_groups_with_few_rotations() -> None:
 
 
 def test_recreating_improves_what_annealing_left_and_keeps_the_cost() -> None:
-    coverage = make_coverage(6, None)
-    chain = chain_family(range(6), 10)
-    better = Recreate(coverage, 10, seed=0, effort=0.1).improve(
-        chain, lambda family: True, lambda share: None
+    scores = make_level_scores(6, None)
+    chain = chain_sets(range(6), 10)
+    better = RuinAndRecreate(scores, 10, seed=0, effort=0.1).improve(
+        chain, lambda sets: True, lambda share: None
     )
     assert better.passes <= 10
     coming = range(1, 10)
-    ours, theirs = (np.mean(plan_of(family).expected_live(coming)) for family in (better, chain))
+    ours, theirs = (np.mean(plan_of(sets).expected_live(coming)) for sets in (better, chain))
     assert ours > theirs + 0.1
-    assert all(stand(above, below) for below, above in pairwise(better.levels[1:]))
+    assert all(each_has_parent(above, below) for below, above in pairwise(better.levels[1:]))
 
 
 def test_recreating_keeps_nothing_that_is_not_confirmed() -> None:
-    chain = chain_family(range(5), 8)
-    kept = Recreate(make_coverage(5, None), 8, seed=0, effort=0.1).improve(
-        chain, lambda family: False, lambda share: None
+    chain = chain_sets(range(5), 8)
+    kept = RuinAndRecreate(make_level_scores(5, None), 8, seed=0, effort=0.1).improve(
+        chain, lambda sets: False, lambda share: None
     )
     assert kept.levels == chain.levels

@@ -7,73 +7,73 @@ import pytest
 
 from fedsgt.plans import Plan, rotations
 from fedsgt.plans.scoring.subsets import members
-from fedsgt.plans.tree.coverage import make_coverage, requests_watched, unhit_counts
-from fedsgt.plans.tree.family import Family, chain_family, plan_of, rotation_family
+from fedsgt.plans.tree.level_scores import make_level_scores, requests_compared, unhit_distribution
+from fedsgt.plans.tree.trained_sets import TrainedSets, chain_sets, plan_of, rotation_sets
 from fedsgt.theory import distinct_groups
 
 PRIOR = np.array([0.3, 0.05, 0.2, 0.1, 0.25, 0.1])
 
 
-def wandered(groups: int, moves: int, seed: int) -> Family:
-    """The rotations' family after many accepted moves."""
-    rng, family = random.Random(seed), rotation_family(groups, range(groups))
+def wandered(groups: int, moves: int, seed: int) -> TrainedSets:
+    """Return the rotations' sets after many accepted moves."""
+    rng, sets = random.Random(seed), rotation_sets(groups, range(groups))
     for _ in range(moves):
-        family.replace(family.propose(rng))
-    return family
+        sets.replace(sets.propose(rng))
+    return sets
 
 
-def standing(family: Family) -> bool:
-    """Every set of two groups or more has a parent in the family."""
+def standing(sets: TrainedSets) -> bool:
+    """Every set of two groups or more has a parent in the sets."""
     return all(
-        any(parent & child == parent for parent in family.levels[size - 1])
-        for size in range(2, family.groups + 1)
-        for child in family.levels[size]
+        any(parent & child == parent for parent in sets.levels[size - 1])
+        for size in range(2, sets.groups + 1)
+        for child in sets.levels[size]
     )
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_moves_keep_every_set_standing_on_a_smaller_one(seed: int) -> None:
-    rng, family = random.Random(seed), rotation_family(6, range(6))
+    rng, sets = random.Random(seed), rotation_sets(6, range(6))
     for _ in range(300):
-        family.replace(family.propose(rng))
-        assert standing(family)
+        sets.replace(sets.propose(rng))
+        assert standing(sets)
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_moves_keep_single_groups_the_full_set_and_no_double(seed: int) -> None:
-    family = wandered(6, 500, seed)
-    assert sorted(family.levels[1]) == [1 << group for group in range(6)]
-    assert family.levels[6] == [0b111111]
-    for size, level in enumerate(family.levels):
+    sets = wandered(6, 500, seed)
+    assert sorted(sets.levels[1]) == [1 << group for group in range(6)]
+    assert sets.levels[6] == [0b111111]
+    for size, level in enumerate(sets.levels):
         assert len(level) == len(set(level))
         assert all(len(members(mask)) == size for mask in level)
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_the_cost_is_kept_up_to_date(seed: int) -> None:
-    family, rng = wandered(6, 500, seed), random.Random(seed)
-    assert family.passes == plan_of(family).passes
-    changes = family.propose(rng)
-    expected = family.passes_with(changes)
-    family.replace(changes)
-    assert family.passes == expected == family.copy().passes
+    sets, rng = wandered(6, 500, seed), random.Random(seed)
+    assert sets.passes == plan_of(sets).passes
+    changes = sets.propose(rng)
+    expected = sets.passes_with(changes)
+    sets.replace(changes)
+    assert sets.passes == expected == sets.copy().passes
 
 
 def test_moves_leave_a_copy_alone() -> None:
-    family = wandered(6, 50, 0)
-    twin = family.copy()
+    sets = wandered(6, 50, 0)
+    twin = sets.copy()
     before = [list(level) for level in twin.levels]
     rng = random.Random(1)
     for _ in range(100):
-        family.replace(family.propose(rng))
-    assert twin.levels == before != family.levels
+        sets.replace(sets.propose(rng))
+    assert twin.levels == before != sets.levels
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_a_plan_trains_each_set_of_the_family_once(seed: int) -> None:
-    family = wandered(6, 500, seed)
-    plan = plan_of(family)
-    assert set(plan.sets) == {mask for level in family.levels for mask in level}
+    sets = wandered(6, 500, seed)
+    plan = plan_of(sets)
+    assert set(plan.sets) == {mask for level in sets.levels for mask in level}
     assert len(plan.modules) == len(plan.sets)
 
 
@@ -90,7 +90,7 @@ def test_the_rotations_family_trains_their_sets() -> None:
     for starts in (range(5), [0, 2]):
         paths = [tuple((start + step) % 5 for step in range(5)) for start in starts]
         arcs, singles = Plan.of("arcs", 5, paths).sets, {1 << group: 1 for group in range(5)}
-        assert plan_of(rotation_family(5, starts)).sets == arcs | singles
+        assert plan_of(rotation_sets(5, starts)).sets == arcs | singles
 
 
 @pytest.mark.parametrize(
@@ -99,34 +99,34 @@ def test_the_rotations_family_trains_their_sets() -> None:
 def test_a_chain_takes_the_order_given_and_as_many_roots_as_it_can_pay(
     passes: float, singles: list[int] | int
 ) -> None:
-    family = chain_family([2, 0, 4, 1, 3], passes)
-    heads = [members(mask)[0] for mask in family.levels[1]]
+    sets = chain_sets([2, 0, 4, 1, 3], passes)
+    heads = [members(mask)[0] for mask in sets.levels[1]]
     assert heads == ([2, 0, 4, 1, 3] if singles == 5 else singles)
-    assert [members(mask) for (mask,) in family.levels[2:]] == [
+    assert [members(mask) for (mask,) in sets.levels[2:]] == [
         [0, 2],
         [0, 2, 4],
         [0, 1, 2, 4],
         [0, 1, 2, 3, 4],
     ]
-    assert family.passes <= passes
+    assert sets.passes <= passes
 
 
 @pytest.mark.parametrize("prior", [None, PRIOR], ids=["uniform", "prior"])
 @pytest.mark.parametrize("seed", range(3))
 def test_levels_add_up_to_the_plans_exact_score(prior: np.ndarray | None, seed: int) -> None:
-    family, coverage = wandered(6, 500, seed), make_coverage(6, prior)
-    total = sum((coverage.measure(level) for level in family.levels[1:]), coverage.nothing)
-    expected = plan_of(family).expected_live(coverage.requests, prior)
-    assert coverage.curve(total).tolist() == pytest.approx(expected, abs=1e-12)
+    sets, scores = wandered(6, 500, seed), make_level_scores(6, prior)
+    total = sum((scores.measure(level) for level in sets.levels[1:]), scores.zero)
+    expected = plan_of(sets).expected_live(scores.requests, prior)
+    assert scores.curve(total).tolist() == pytest.approx(expected, abs=1e-12)
 
 
 def test_the_search_watches_at_least_sixty_requests() -> None:
-    assert requests_watched(10) == list(range(61))
-    assert requests_watched(16)[-1] > 2 * rotations(16).deletion_rate()
+    assert requests_compared(10) == list(range(61))
+    assert requests_compared(16)[-1] > 2 * rotations(16).deletion_rate()
 
 
 def test_unhit_counts_are_the_law_of_the_groups_hit() -> None:
-    table = unhit_counts(5, 7)
+    table = unhit_distribution(5, 7)
     for requests in range(8):
         for hit in range(6):
             assert table[requests, 5 - hit] == pytest.approx(
