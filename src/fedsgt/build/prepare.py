@@ -240,7 +240,7 @@ def _group(run: Config, held: Holdings, model: OpenModel) -> Grouping:
         limits=settings.limits,
         seed=settings.seed,
         **related,
-        names=[client.name for client in held.clients],
+        names=[client.name for client in held.holders],
     )
 
 
