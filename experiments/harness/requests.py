@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedsgt.engine.seeds import seed_of
+from fedsgt.files.encoding import seed_of
 
 
 @dataclass(frozen=True)

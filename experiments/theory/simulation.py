@@ -11,7 +11,7 @@ from experiments.harness.live import longest, rounded, simulated, unhit
 from experiments.harness.requests import Request, Stream, streams
 from experiments.harness.settings import Settings
 from fedsgt import theory
-from fedsgt.engine.seeds import seed_of
+from fedsgt.files.encoding import seed_of
 from fedsgt.grouping import Grouping
 from fedsgt.grouping import make as make_grouping
 from fedsgt.planning.stream import group_prior

@@ -24,7 +24,7 @@ from fedsgt.build.prepare import Prepared, prepare
 from fedsgt.build.targets import Recipe
 from fedsgt.data import slice_of
 from fedsgt.engine import local_update as local
-from fedsgt.engine.rounds import Round, Server
+from fedsgt.engine.rounds import OpenRound, Server
 from fedsgt.engine.worker import SliceData, Worker
 from fedsgt.stack.stack import HEAD, Stack
 
@@ -135,19 +135,19 @@ def test_with_texts_too(texts: World, tmp_path: Path) -> None:
 
 def shared_head(patch: pytest.MonkeyPatch) -> None:
     """All sequences go on with one head."""
-    start, end = Server.start, Round.result
+    start, end = Server.start, OpenRound.result
     head: dict[str, Any] = {}
 
     def broken_start(self: Server, task: Any) -> Any:
         return start(self, task) | head
 
-    def broken_end(self: Round) -> Any:
+    def broken_end(self: OpenRound) -> Any:
         result = end(self)
         head.update({name: array for name, array in result.state.items() if name.startswith(HEAD)})
         return result
 
     patch.setattr(Server, "start", broken_start)
-    patch.setattr(Round, "result", broken_end)
+    patch.setattr(OpenRound, "result", broken_end)
 
 
 def head_left_in_worker(patch: pytest.MonkeyPatch) -> None:

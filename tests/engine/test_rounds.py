@@ -11,9 +11,9 @@ from tiny_world import World
 
 from fedsgt.build.prepare import prepare
 from fedsgt.config.model import Training
-from fedsgt.engine.rounds import Round, Server, client_seed
-from fedsgt.engine.seeds import seed_of
+from fedsgt.engine.rounds import OpenRound, Server, client_seed
 from fedsgt.engine.task import Task, Tensors, Update
+from fedsgt.files.encoding import seed_of
 from fedsgt.stack.stack import HEAD, Stack
 
 TASK = Task("a" * 64, (), {"c0": (0,)})
@@ -109,7 +109,7 @@ def test_the_end_says_who_took_part_and_the_mean_loss(server: Server) -> None:
         Update("c1", {"w": np.full(2, 4, np.float32)}, 3, loss=1.0, seconds=1.0),
         Update("c0", {"w": np.full(2, 8, np.float32)}, 1, loss=5.0, seconds=2.0),
     ]
-    opened = Round(replace(TASK, round=2), start, {"c0": 1, "c1": 3, "c2": 7})
+    opened = OpenRound(replace(TASK, round=2), start, {"c0": 1, "c1": 3, "c2": 7})
     opened.leave_out("c2")
     for update in updates:
         opened.add(update)

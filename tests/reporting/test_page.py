@@ -15,7 +15,7 @@ from paper_run import delete, describe, fill, paper_run, rebuild
 from fedsgt.certificates.keys import SigningKey
 from fedsgt.certificates.signatures import sign
 from fedsgt.cli.commands.runs import show
-from fedsgt.engine.traffic import Line, Traffic
+from fedsgt.engine.flower.traffic import ClientTraffic, Traffic
 from fedsgt.ledger.kinds import Kind
 from fedsgt.plans import rotations
 from fedsgt.reporting.page import without_passwords
@@ -188,7 +188,7 @@ def test_a_long_history_is_cut(folder: RunFolder) -> None:
 
 def carried(*clients: str) -> Traffic:
     """Three rounds in which each client had three messages for seven updates."""
-    return Traffic(3, {name: Line(3, 7, 2_500_000, 1_250_000) for name in clients})
+    return Traffic(3, {name: ClientTraffic(3, 7, 2_500_000, 1_250_000) for name in clients})
 
 
 def test_without_flower_nothing_was_carried(folder: RunFolder, capsys: pytest.CaptureFixture[str]) -> None:
@@ -201,7 +201,7 @@ def test_rounds_and_bytes_stand_beside_the_papers_formula(
     folder: RunFolder, capsys: pytest.CaptureFixture[str]
 ) -> None:
     add_traffic(folder, carried("client-0", "client-1"))
-    add_traffic(folder, Traffic(1, {"client-1": Line(1, 2, 0, 0)}))
+    add_traffic(folder, Traffic(1, {"client-1": ClientTraffic(1, 2, 0, 0)}))
     page = Page(write_report(folder))
     assert "4 rounds in all, where one module at a time takes 9 for one whole training" in page.said
     assert "3.5 messages on average, which asked it for 8.0 updates of modules" in page.said

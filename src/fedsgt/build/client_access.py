@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Protocol
 from fedsgt.build.prepare import Prepared
 from fedsgt.config import Config
 from fedsgt.engine.events import Listener, Note
+from fedsgt.engine.flower.traffic import Traffic
 from fedsgt.engine.inprocess import InProcess
 from fedsgt.engine.rounds import Server
 from fedsgt.engine.task import Engine
-from fedsgt.engine.traffic import Traffic
 from fedsgt.errors import InputError
 from fedsgt.runs.description import Description
 from fedsgt.runs.folder import RunFolder

@@ -8,10 +8,9 @@ from typing import Any, Self, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsgt.engine.aggregate import turns
 from fedsgt.engine.events import Listener, ignore
 from fedsgt.engine.pool import Failure, Inline, Pool, Processes
-from fedsgt.engine.rounds import Round, Server, client_seed, updated
+from fedsgt.engine.rounds import OpenRound, Server, client_order, client_seed, updated
 from fedsgt.engine.task import Result, RoundFailed, Task, Tensors, Update
 from fedsgt.engine.worker import Setup
 from fedsgt.errors import InputError
@@ -35,7 +34,7 @@ class InProcess:
         self.server = Server(stack, setup.read_module, setup.run.training)
         self.pool: Pool = Processes(setup, workers) if workers else Inline(setup)
         self.capacity = workers + 1
-        self.rounds: dict[int, Round] = {}
+        self.rounds: dict[int, OpenRound] = {}
         self.jobs = 0
 
     def submit(self, task: Task) -> None:
@@ -45,7 +44,7 @@ class InProcess:
         if not records:
             raise InputError(f"module {task.key[:12]}: no client has a record in its groups")
         opened = self.server.open(task, records)
-        for client in turns(records):
+        for client in client_order(records):
             self.jobs += 1
             self.rounds[self.jobs] = opened
             slices, seed = task.slices[client], client_seed(task, client)
@@ -114,7 +113,7 @@ class InProcess:
         else:
             self.pool.stop()
 
-    def _receive(self) -> tuple[Round, Update] | None:
+    def _receive(self) -> tuple[OpenRound, Update] | None:
         """Wait for one job; None if it belonged to a round that was cancelled while it ran."""
         number, update = self.pool.wait()
         opened = self.rounds.pop(number, None)
@@ -126,7 +125,7 @@ class InProcess:
         self._add(opened, update)
         return opened, update
 
-    def _add(self, opened: Round, update: Update) -> None:
+    def _add(self, opened: OpenRound, update: Update) -> None:
         """All clients are ours here: an update that cannot be used is no client's fault, but an error."""
         try:
             opened.add(update)

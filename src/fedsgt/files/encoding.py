@@ -1,5 +1,6 @@
 """Encodings that can be read in one way only: all hashes and signatures are taken over them."""
 
+import hashlib
 import json
 from typing import Any
 
@@ -38,6 +39,15 @@ def frame(part: bytes | str | int) -> bytes:
 def frames(*parts: bytes | str | int) -> bytes:
     """Return the frames of these parts, one after another."""
     return b"".join(map(frame, parts))
+
+
+def seed_of(purpose: str, *parts: int | str) -> int:
+    """Return a seed of 128 bits, derived from its purpose and from all that it may depend on.
+
+    Every random choice has such a seed of its own; there is no global generator.
+    """
+    digest = hashlib.sha256(frames("fedsgt.seed.1", purpose, *parts)).digest()
+    return int.from_bytes(digest[:16], "big")
 
 
 def canonical_json(value: Any) -> str:

@@ -12,8 +12,8 @@ from fedsgt.data import Record, Table
 from fedsgt.data.sources.arrow import table_from_arrow
 from fedsgt.data.sources.parquet import read_parquet
 from fedsgt.data.table import ROW
-from fedsgt.engine.seeds import seed_of
 from fedsgt.errors import InputError
+from fedsgt.files.encoding import seed_of
 from fedsgt.forgetting.membership import match
 from fedsgt.runs.folder import RunFolder
 from fedsgt.runs.records import Holdings, columns_of, load_holdings, load_test

@@ -22,11 +22,10 @@ from fedsgt.build.prepare import Prepared, prepare_again
 from fedsgt.build.targets import Recipe, Target
 from fedsgt.data import Client, Table, group_fingerprint, slice_fingerprint
 from fedsgt.engine.inprocess import InProcess
-from fedsgt.engine.seeds import seed_of
 from fedsgt.engine.tally import share_of
 from fedsgt.engine.worker import SliceData
 from fedsgt.errors import InputError
-from fedsgt.files.encoding import frames
+from fedsgt.files.encoding import frames, seed_of
 from fedsgt.forgetting.attacked_records import AttackedRecords
 from fedsgt.forgetting.membership import Flags, halves
 from fedsgt.plans import Choice, Plan, choose

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from fedsgt.engine.traffic import Traffic
+from fedsgt.engine.flower.traffic import Traffic
 from fedsgt.plans.plan import Prefix
 from fedsgt.runs.artefacts import metrics_lines
 from fedsgt.runs.description import Description

@@ -27,7 +27,7 @@ from fedsgt.words import counted, counted_range
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-    from fedsgt.engine.traffic import Line, Traffic
+    from fedsgt.engine.flower.traffic import ClientTraffic, Traffic
     from fedsgt.reporting.report import Report
     from fedsgt.reporting.status import RunStatus
 
@@ -122,7 +122,7 @@ def _seconds(report: Report) -> SecondsChart | None:
     return SecondsChart(*draw_seconds_over_records(points, fit))
 
 
-def _traffic_lines(traffic: Traffic | None) -> list[tuple[str, Line]]:
+def _traffic_lines(traffic: Traffic | None) -> list[tuple[str, ClientTraffic]]:
     """Return the first clients by name, client-2 before client-10; empty if nothing went over a network."""
     if traffic is None:
         return []

@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 from fedsgt.runs.description import Description
 from fedsgt.runs.folder import RunFolder
-from fedsgt.engine.traffic import Traffic
+from fedsgt.engine.flower.traffic import Traffic
 from fedsgt.errors import InputError
 from fedsgt.store import Folder
 from fedsgt.theory import client_rounds_balanced
@@ -18,7 +18,7 @@ FILE = "traffic.json"
 def read_traffic(folder: RunFolder) -> Traffic | None:
     """None if no training of the run went over a network, not even a simulated one."""
     try:
-        return Traffic.of(json.loads((folder.path / FILE).read_text(encoding="utf-8")))
+        return Traffic.from_json(json.loads((folder.path / FILE).read_text(encoding="utf-8")))
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError) as error:

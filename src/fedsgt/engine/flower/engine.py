@@ -11,19 +11,18 @@ from flwr.app import Message, RecordDict
 from flwr.serverapp import Grid
 
 from fedsgt.config.model import Engine as Settings
-from fedsgt.engine.aggregate import RefusedUpdate, check, check_distance
 from fedsgt.engine.events import ClientTrouble, Listener, ignore
 from fedsgt.engine.flower.messages import TrainingAnswer, decode_answer, text_of
 from fedsgt.engine.flower.transport import (
     Connection,
     DroppedOut,
-    OpenRound,
+    FlowerRound,
     RunInfo,
     SentOrder,
     Transport,
     reason,
 )
-from fedsgt.engine.rounds import Server, updated
+from fedsgt.engine.rounds import RefusedUpdate, Server, check_distance, check_update, updated
 from fedsgt.engine.task import Result, RoundFailed, Task, Tensors, Update
 from fedsgt.errors import BackboneChanged, InputError
 from fedsgt.words import LONGEST_MESSAGE, printable
@@ -53,7 +52,7 @@ class FlowerEngine:
         self.transport = Transport(grid, nodes, server, info, settings, tell, at_once)
         self.traffic = self.transport.traffic
         self.capacity = ALL_AT_ONCE
-        self.gathered: list[OpenRound] = []
+        self.gathered: list[FlowerRound] = []
         self.done: deque[Result | RoundFailed] = deque()
 
     def submit(self, task: Task) -> None:
@@ -61,7 +60,7 @@ class FlowerEngine:
         records = {client: number for client, number in held.items() if number}
         if not records:
             raise InputError(f"module {task.key[:12]}: no client has a record in its groups")
-        self.gathered.append(OpenRound(task, self.server.start(task), records))
+        self.gathered.append(FlowerRound(task, self.server.start(task), records))
 
     def wait(self) -> Result | None:
         if not self.done:
@@ -153,14 +152,14 @@ class FlowerEngine:
             elif not opened.over:
                 self._use(opened, answer.updates[key])
 
-    def _use(self, opened: OpenRound, update: Update) -> None:
+    def _use(self, opened: FlowerRound, update: Update) -> None:
         """An update is used if it is what was asked for, on the records that its client registered."""
         client = update.client
         try:
             if update.records != opened.records[client]:
                 told, known = update.records, opened.records[client]
                 raise RefusedUpdate(client, f"it says {told} records; it registered {known}")
-            check(opened.start, update)
+            check_update(opened.start, update)
             check_distance(opened.start, update, self.settings.largest_update)
             opened.add(update)
         except RefusedUpdate as refused:
@@ -169,7 +168,7 @@ class FlowerEngine:
         self.tell(updated(opened.task, update))
         self._heard(opened, client)
 
-    def _refuse(self, client: str, rounds: list[OpenRound], why: str) -> None:
+    def _refuse(self, client: str, rounds: list[FlowerRound], why: str) -> None:
         """The round goes on with the others."""
         why = printable(why, LONGEST_MESSAGE)
         for opened in rounds:
@@ -191,7 +190,7 @@ class FlowerEngine:
     def _trouble(self, client: str, what: str) -> None:
         self.tell(ClientTrouble(client, what))
 
-    def _heard(self, opened: OpenRound, client: str) -> None:
+    def _heard(self, opened: FlowerRound, client: str) -> None:
         opened.leave_out(client)  # unless its update is in
         if opened.waiting or opened.over:
             return
@@ -201,7 +200,7 @@ class FlowerEngine:
         self.done.append(opened.result())
         opened.over = True  # whatever else comes of it comes too late
 
-    def _fail(self, opened: OpenRound) -> None:
+    def _fail(self, opened: FlowerRound) -> None:
         if not opened.over:
             task, why = opened.task, "; ".join(opened.reasons)
             error = InputError(f"module {task.key[:12]}, round {task.round}: no update to go on with: {why}")

@@ -12,7 +12,6 @@ from flwr.app import ArrayRecord, Message, RecordDict
 from flwr.serverapp import Grid
 
 from fedsgt.config.model import Engine as Settings
-from fedsgt.engine.aggregate import turns
 from fedsgt.engine.events import ClientTrouble, Listener
 from fedsgt.engine.flower.internals import ErrorCode
 from fedsgt.engine.flower.messages import (
@@ -23,9 +22,9 @@ from fedsgt.engine.flower.messages import (
     tensor_record,
     text_message,
 )
-from fedsgt.engine.rounds import Round, Server, client_seed
+from fedsgt.engine.flower.traffic import Traffic
+from fedsgt.engine.rounds import OpenRound, Server, client_order, client_seed
 from fedsgt.engine.task import Task, Tensors
-from fedsgt.engine.traffic import Traffic
 from fedsgt.words import LONGEST_MESSAGE, printable
 
 MOST_IN_FLIGHT = 256 << 20  # bytes
@@ -60,7 +59,7 @@ class RunInfo:
     """Whether the nodes are on this machine, and believed whatever they say."""
 
 
-class OpenRound(Round):
+class FlowerRound(OpenRound):
     """A round of one module under way, and why some could not take part."""
 
     def __init__(self, task: Task, start: Tensors, records: Mapping[str, int]) -> None:
@@ -75,7 +74,7 @@ class SentOrder:
     """A message to a client that is not answered yet."""
 
     client: str
-    rounds: list[OpenRound]
+    rounds: list[FlowerRound]
     sent: float
     carried: frozenset[str]
     """Modules that went along."""
@@ -88,7 +87,7 @@ class DroppedOut(NamedTuple):
     """Rounds that a client will not answer."""
 
     client: str
-    rounds: list[OpenRound]
+    rounds: list[FlowerRound]
     why: str
     final: bool
     """Whether to ask again would not help."""
@@ -117,11 +116,11 @@ class Transport:
     ) -> None:
         self.grid, self.nodes, self.server, self.info, self.settings = grid, nodes, server, info, settings
         self.tell, self.traffic, self.at_once = tell, Traffic(), at_once
-        self.outbox: deque[tuple[str, list[OpenRound]]] = deque()
+        self.outbox: deque[tuple[str, list[FlowerRound]]] = deque()
         self.unanswered: dict[str, SentOrder] = {}
-        self.away: dict[str, list[OpenRound]] = {}
+        self.away: dict[str, list[FlowerRound]] = {}
         self.lost: list[DroppedOut] = []
-        self.broken: list[tuple[OpenRound, Exception]] = []
+        self.broken: list[tuple[FlowerRound, Exception]] = []
         """Rounds whose modules below are not there any more."""
         self.failures: Counter[str] = Counter()
         self.sent: dict[str, set[str]] = {}
@@ -134,7 +133,7 @@ class Transport:
     def busy(self) -> bool:
         return bool(self.outbox or self.unanswered or self.away or self.lost or self.broken)
 
-    def under_way(self) -> Iterator[OpenRound]:
+    def under_way(self) -> Iterator[FlowerRound]:
         for rounds in (
             *(rounds for _, rounds in self.outbox),
             *(sent_order.rounds for sent_order in self.unanswered.values()),
@@ -151,7 +150,7 @@ class Transport:
         ]:
             del self.unanswered[name]
 
-    def depart(self, rounds: Sequence[OpenRound]) -> None:
+    def depart(self, rounds: Sequence[FlowerRound]) -> None:
         """One message to each client, with all that waits for it; the order is that of summing up."""
         self.present = self.info.present()
         self.frozen.clear()
@@ -162,7 +161,8 @@ class Transport:
             for client, number in opened.records.items():
                 records[client] = max(number, records.get(client, 0))
         self.outbox.extend(
-            (client, [opened for opened in rounds if client in opened.waiting]) for client in turns(records)
+            (client, [opened for opened in rounds if client in opened.waiting])
+            for client in client_order(records)
         )
 
     def listen(self) -> list[Arrival]:
@@ -178,7 +178,7 @@ class Transport:
                 self._failed(sent_order, reply)
             elif sent_order is not None:
                 self.failures.pop(sent_order.client, None)
-                self.traffic.line(sent_order.client).up += size_of(reply.content)
+                self.traffic.of_client(sent_order.client).up += size_of(reply.content)
                 arrivals.append((sent_order, reply.content))
         self._drop_late()
         if self.away or time.monotonic() > self.looked + LOOK_SECONDS:
@@ -224,7 +224,7 @@ class Transport:
             return False
         return sum(sent_order.size for sent_order in self.unanswered.values()) < MOST_IN_FLIGHT
 
-    def _send(self, client: str, rounds: list[OpenRound], nodes: Mapping[str, Connection]) -> None:
+    def _send(self, client: str, rounds: list[FlowerRound], nodes: Mapping[str, Connection]) -> None:
         rounds = [opened for opened in rounds if not opened.over and self._stands(opened)]
         if not rounds:
             return
@@ -243,12 +243,12 @@ class Transport:
         self.unanswered[name] = SentOrder(
             client, rounds, time.monotonic(), frozenset(order.modules), size, place
         )
-        line = self.traffic.line(client)
+        line = self.traffic.of_client(client)
         line.messages += 1
         line.modules += len(rounds)
         line.down += size
 
-    def _stands(self, opened: OpenRound) -> bool:
+    def _stands(self, opened: FlowerRound) -> bool:
         """Whether the modules below are still there; if not, the build knows whether that is as it should."""
         try:
             for key in opened.task.parents:
@@ -270,7 +270,7 @@ class Transport:
             self.encoded[id(tensors)] = tensors, tensor_record(tensors)
         return self.encoded[id(tensors)][1]
 
-    def _order(self, client: str, rounds: list[OpenRound]) -> TrainingOrder:
+    def _order(self, client: str, rounds: list[FlowerRound]) -> TrainingOrder:
         """Frozen modules go along once: later rounds carry only what the node has not got."""
         needed = {key: self._frozen(key) for opened in rounds for key in opened.task.parents}
         held = self.sent.setdefault(client, set())
@@ -291,7 +291,7 @@ class Transport:
         else:
             self._missing(sent_order.client, sent_order.rounds, why)
 
-    def _missing(self, client: str, rounds: list[OpenRound], why: str) -> None:
+    def _missing(self, client: str, rounds: list[FlowerRound], why: str) -> None:
         left = [opened for opened in rounds if not opened.over]
         if self.settings.absent == "wait" and left:
             self.tell(ClientTrouble(client, f"{why}; waiting for it"))
@@ -321,7 +321,7 @@ class Transport:
                 self._missing(sent_order.client, sent_order.rounds, "was started again")
 
 
-def _job(client: str, opened: OpenRound) -> ModuleJob:
+def _job(client: str, opened: FlowerRound) -> ModuleJob:
     task = opened.task
     slices = task.slices[client]
     return ModuleJob(task.key, task.parents, slices, task.round, client_seed(task, client), opened.start)

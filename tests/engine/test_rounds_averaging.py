@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsgt.engine.aggregate import RefusedUpdate, RunningMean, turns
-from fedsgt.engine.rounds import Round
+from fedsgt.engine.rounds import OpenRound, RefusedUpdate, RunningMean, client_order
 from fedsgt.engine.task import Task, Tensors, Update
 from fedsgt.errors import InputError
 
@@ -123,7 +122,7 @@ def test_a_round_that_ends_with_one_says_the_same(name: str) -> None:
     """The server's other sums come after the check, so that they meet nothing they cannot take."""
     bad, records, message = BAD[name]
     update = Update("the-bad-one", bad, records, LOSSES.get(name, 0.1))
-    opened = Round(Task("k" * 64, (), {}), state([0] * 6), {"the-bad-one": 3})
+    opened = OpenRound(Task("k" * 64, (), {}), state([0] * 6), {"the-bad-one": 3})
     with pytest.raises(RefusedUpdate, match=message):
         opened.add(update)
     assert opened.waiting == {"the-bad-one"}
@@ -151,7 +150,7 @@ def test_who_is_left_out_leaves_no_trace(
 def test_what_comes_in_its_turn_is_not_kept() -> None:
     records = {f"c{number}": 9 - number for number in range(9)}
     running = RunningMean(state([0] * 6), records)
-    for name in turns(records):
+    for name in client_order(records):
         running.add(Update(name, state([1] * 6), records[name], 0.0))
         assert not running.early
 
