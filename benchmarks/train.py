@@ -32,9 +32,9 @@ from transformers import (
 
 from fedsgt.config.model import Peft, Training
 from fedsgt.engine.local_update import Examples, local_update
+from fedsgt.files.tensors import Tensors
 from fedsgt.stack.backbone import load_backbone
 from fedsgt.stack.inputs import Batch, Item, hidden_batch
-from fedsgt.stack.kinds import Tensors
 from fedsgt.stack.stack import Stack
 
 LABELS, RANK, LENGTH, GROUP, BATCH = 10, 16, 10, 64, 32

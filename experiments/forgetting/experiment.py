@@ -16,6 +16,7 @@ from experiments.harness.results import Cell, Results
 from experiments.harness.settings import Settings
 from fedsgt.build.train import train
 from fedsgt.engine.events import ignore
+from fedsgt.files.tensors import Tensors
 from fedsgt.forgetting.measure import Forgetting
 from fedsgt.forgetting.measure import measure as attack
 from fedsgt.grouping import make
@@ -24,7 +25,6 @@ from fedsgt.proof.verify import Verification, verify
 from fedsgt.runs.folder import RunFolder
 from fedsgt.runs.records import load_holdings
 from fedsgt.store import Origin
-from fedsgt.store.hashing import Tensors
 from fedsgt.unlearning.request import Deletion
 from fedsgt.unlearning.unlearn import recover, unlearn
 

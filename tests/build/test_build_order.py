@@ -18,7 +18,8 @@ from fedsgt.build.build import Build
 from fedsgt.build.targets import Recipe, Target
 from fedsgt.build.train import train
 from fedsgt.engine.events import Event, ModuleFinished
-from fedsgt.engine.task import Result, Task, Tensors
+from fedsgt.engine.task import Result, Task
+from fedsgt.files.tensors import Tensors
 from fedsgt.plans import make
 from fedsgt.runs.folder import open_run
 from fedsgt.store import Folder, Modules
@@ -156,7 +157,7 @@ def test_a_deletion_drops_exactly_what_depends_on_it(modules: Modules, after: in
     assert not fake.queue
     assert {key for key, _ in fake.seen} >= present
     assert clean.isdisjoint(fake.cancelled)
-    assert not set(modules.round_keys()) & clean
+    assert not set(modules.checkpoint_keys()) & clean
 
 
 def test_a_tree_costs_its_nodes(modules: Modules) -> None:
@@ -210,7 +211,7 @@ def test_a_stopped_build_goes_on_after_the_last_finished_round(modules: Modules,
         assert manifest.participants == [{"c": 1}, {"c": 2}, {"c": 3}]
         assert (manifest.rounds, manifest.parent) == (3, target.parent)
         assert (manifest.groups, manifest.prefix) == (list(target.groups), list(target.prefix))
-    assert modules.round_keys() == []
+    assert modules.checkpoint_keys() == []
 
 
 def test_a_checkpoint_is_there_until_its_module_is(modules: Modules, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -236,12 +237,12 @@ def test_a_damaged_checkpoint_is_no_checkpoint(modules: Modules, tmp_path: Path,
     checkpoint.write_bytes(damage)
     fake, _, _ = run(modules, [target], rounds=3)
     assert [number for _, number in fake.seen] == [1, 2, 3]
-    assert modules.round_keys() == []
+    assert modules.checkpoint_keys() == []
 
 
 def test_a_checkpoint_of_more_rounds_than_wanted_is_not_used(modules: Modules) -> None:
     (target,) = targets_of([(0,)])
-    modules.save_round(target.key, 3, {"w": np.full(2, 3, np.float32)}, [{"c": 1}] * 3)
+    modules.save_checkpoint(target.key, 3, {"w": np.full(2, 3, np.float32)}, [{"c": 1}] * 3)
     fake, _, _ = run(modules, [target], rounds=3)
     assert [number for _, number in fake.seen] == [1, 2, 3]
 
@@ -284,11 +285,11 @@ def test_a_checkpoint_left_beside_its_module_is_removed(
     """Killed between the two, also as the very last thing that was to do."""
     run = images.config("grouping.groups=2", "training.rounds=2")
     with monkeypatch.context() as patch:
-        patch.setattr(Modules, "discard_round", lambda self, key: None)
+        patch.setattr(Modules, "discard_checkpoint", lambda self, key: None)
         folder = train(run, tmp_path / "run", Quiet())
-    assert len(folder.modules.round_keys()) == 4
+    assert len(folder.modules.checkpoint_keys()) == 4
     quiet = Quiet()
-    assert train(run, tmp_path / "run", quiet).modules.round_keys() == []
+    assert train(run, tmp_path / "run", quiet).modules.checkpoint_keys() == []
     assert quiet.modules == []
 
 

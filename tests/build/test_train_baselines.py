@@ -19,9 +19,10 @@ from fedsgt.build.train import train
 from fedsgt.config import Config, system_settings
 from fedsgt.engine.inprocess import InProcess
 from fedsgt.engine.rounds import client_seed
-from fedsgt.engine.task import Task, Tensors
+from fedsgt.engine.task import Task
 from fedsgt.engine.worker import Worker
 from fedsgt.errors import InputError
+from fedsgt.files.tensors import Tensors
 from fedsgt.runs.folder import RunFolder
 from fedsgt.runs.state import Erased
 from fedsgt.unlearning.request import Deletion

@@ -15,7 +15,8 @@ from tiny_world import World
 from fedsgt.config.model import Peft, Training
 from fedsgt.engine import local_update as local
 from fedsgt.engine.local_update import Examples, local_update
-from fedsgt.engine.task import Tensors, Update
+from fedsgt.engine.task import Update
+from fedsgt.files.tensors import Tensors
 from fedsgt.stack import profile
 from fedsgt.stack.backbone import load_backbone
 from fedsgt.stack.inputs import make_inputs

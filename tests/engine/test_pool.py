@@ -15,9 +15,9 @@ from tiny_world import World
 
 from fedsgt.build.prepare import prepare
 from fedsgt.engine.pool import Failure, Inline, Pool, Processes
-from fedsgt.engine.task import Tensors
 from fedsgt.engine.worker import Setup
 from fedsgt.errors import InputError
+from fedsgt.files.tensors import Tensors
 from fedsgt.store import MissingModule, Modules, open_objects
 
 

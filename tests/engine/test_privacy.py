@@ -12,7 +12,8 @@ from tiny_world import World, trained
 
 from fedsgt.config.model import Privacy
 from fedsgt.engine.privacy import noise_deviation, privatised
-from fedsgt.engine.task import Tensors, Update
+from fedsgt.engine.task import Update
+from fedsgt.files.tensors import Tensors
 from fedsgt.proof.verify import verify
 from fedsgt.runs.folder import open_run
 

@@ -12,8 +12,9 @@ from tiny_world import World
 from fedsgt.build.prepare import prepare
 from fedsgt.config.model import Training
 from fedsgt.engine.rounds import OpenRound, Server, client_seed
-from fedsgt.engine.task import Task, Tensors, Update
+from fedsgt.engine.task import Task, Update
 from fedsgt.files.encoding import seed_of
+from fedsgt.files.tensors import Tensors
 from fedsgt.stack.stack import HEAD, Stack
 
 TASK = Task("a" * 64, (), {"c0": (0,)})

@@ -13,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsgt.engine.rounds import OpenRound, RefusedUpdate, RunningMean, client_order
-from fedsgt.engine.task import Task, Tensors, Update
+from fedsgt.engine.task import Task, Update
 from fedsgt.errors import InputError
+from fedsgt.files.tensors import Tensors
 
 SHAPE = (2, 3)
 finite = st.floats(-(2.0**126), 2.0**126, width=32)

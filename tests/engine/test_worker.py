@@ -15,9 +15,10 @@ from fedsgt.build.prepare import Prepared, prepare
 from fedsgt.engine import inprocess
 from fedsgt.engine.events import ClientUpdated, Event
 from fedsgt.engine.inprocess import InProcess
-from fedsgt.engine.task import Result, RoundFailed, Task, Tensors
+from fedsgt.engine.task import Result, RoundFailed, Task
 from fedsgt.engine.worker import Setup, SliceData, Worker
 from fedsgt.errors import InputError
+from fedsgt.files.tensors import Tensors
 from fedsgt.stack.inputs import Item
 from fedsgt.store import Modules, open_objects, tensor_hash
 

@@ -19,7 +19,8 @@ from fedsgt.engine.flower.messages import TrainingAnswer, TrainingOrder
 from fedsgt.engine.flower.node import ModuleCache, Node, PoolNode, SharedStore, make_client_app
 from fedsgt.engine.pool import Inline
 from fedsgt.engine.rounds import Server
-from fedsgt.engine.task import Tensors, Update
+from fedsgt.engine.task import Update
+from fedsgt.files.tensors import Tensors
 from fedsgt.runs.folder import RunFolder
 
 Spoil = Callable[[TrainingOrder, TrainingAnswer], TrainingAnswer]

@@ -13,12 +13,13 @@ import numpy as np
 from flwr.app import Context, Message
 
 from fedsgt.engine.flower.messages import TrainingAnswer, decode_answer, decode_order, encode_answer
-from fedsgt.engine.task import Tensors, Update
+from fedsgt.engine.task import Update
 from fedsgt.federation.client.executor import execute
 from fedsgt.federation.client.node_app import CLIENT, app
 from fedsgt.federation.client.supernode import TICK_SECONDS, SuperNode
 from fedsgt.federation.processes import Child, only_one, stop_signals
 from fedsgt.federation.settings import load_client
+from fedsgt.files.tensors import Tensors
 
 MUCH = 2**40
 LATE_SECONDS = 45.0

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import gc
 
-from fedsgt.engine.task import Tensors
 from fedsgt.errors import InputError
+from fedsgt.files.tensors import Tensors
 from fedsgt.stack.backbone import Backbone
 
 

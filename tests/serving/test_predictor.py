@@ -23,13 +23,13 @@ from fedsgt.data import slice_of
 from fedsgt.engine import inprocess
 from fedsgt.engine.worker import SliceData, Worker
 from fedsgt.errors import BackboneChanged, InputError
+from fedsgt.files.tensors import Tensors
 from fedsgt.ledger.kinds import Kind
 from fedsgt.plans import select
 from fedsgt.runs.folder import RunFolder, open_run
 from fedsgt.serving.predictor import Exhausted, Predictor
 from fedsgt.stack.merge import merge
 from fedsgt.stack.model import open_model
-from fedsgt.store import Tensors
 
 # Rotations: a deletion of group 1 leaves [0], [2, 0] and nothing of the third.
 SEQUENCES = [[0, 1, 2], [2, 0, 1], [1, 2, 0]]

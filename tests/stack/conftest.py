@@ -28,10 +28,10 @@ from transformers import (
 )
 
 from fedsgt.config.model import Model, Peft
+from fedsgt.files.tensors import Tensors
 from fedsgt.stack import profile
 from fedsgt.stack.backbone import Backbone, load_backbone
 from fedsgt.stack.inputs import Batch, Content, Inputs, make_inputs
-from fedsgt.stack.kinds import Tensors
 from fedsgt.stack.stack import Stack
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *(f"w{number}" for number in range(40))]

@@ -11,8 +11,8 @@ import torch
 from numpy.typing import NDArray
 
 from fedsgt.errors import InputError
+from fedsgt.files.tensors import Tensors
 from fedsgt.stack.ia3 import Ia3
-from fedsgt.stack.kinds import Tensors
 from fedsgt.stack.merge import Mixture, merge
 from fedsgt.stack.stack import HEAD, Stack
 

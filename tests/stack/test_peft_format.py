@@ -15,8 +15,8 @@ from transformers import AutoModelForImageClassification, AutoModelForSequenceCl
 
 from fedsgt.config.model import Peft
 from fedsgt.errors import InputError
+from fedsgt.files.tensors import Tensors
 from fedsgt.stack.backbone import load_backbone
-from fedsgt.stack.kinds import Tensors
 from fedsgt.stack.peft_format import CONFIG, WEIGHTS, export_module, import_module
 from fedsgt.stack.stack import Stack
 

@@ -16,8 +16,8 @@ import pytest
 import torch
 
 from fedsgt.errors import InputError
+from fedsgt.files.tensors import Tensors
 from fedsgt.stack import profile
-from fedsgt.stack.kinds import Tensors
 
 if TYPE_CHECKING:
     from tests.stack.conftest import Tiny

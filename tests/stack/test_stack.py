@@ -13,10 +13,10 @@ from torch import nn
 from transformers import DeiTForImageClassificationWithTeacher
 
 from fedsgt.config.model import Peft
+from fedsgt.files.tensors import Tensors
 from fedsgt.stack import last_layer
 from fedsgt.stack.backbone import Backbone, load_backbone
 from fedsgt.stack.inputs import hidden_batch
-from fedsgt.stack.kinds import Tensors
 from fedsgt.stack.prefix import Prefix
 from fedsgt.stack.stack import HEAD, Stack
 

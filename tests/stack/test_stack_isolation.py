@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from fedsgt.stack.kinds import Tensors
+from fedsgt.files.tensors import Tensors
 from fedsgt.stack.stack import HEAD, Stack
 
 if TYPE_CHECKING:

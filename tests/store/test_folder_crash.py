@@ -21,7 +21,8 @@ import numpy as np
 import pytest
 
 from fedsgt.files import durable
-from fedsgt.store import Folder, Modules, Origin, Tensors
+from fedsgt.files.tensors import Tensors
+from fedsgt.store import Folder, Modules, Origin
 
 KEY, OTHER = "a" * 64, "b" * 64
 CHOICES = ["synced", "live", "half"]
@@ -156,7 +157,7 @@ def summary(root: Path) -> tuple[object, object, object]:
     modules = Modules(Folder(root))
     seen = modules.state(KEY)
     value = modules.get(KEY)["w"][0] if seen == "present" else seen
-    checkpoint = modules.load_round(KEY)
+    checkpoint = modules.load_checkpoint(KEY)
     return (
         value,
         modules.state(OTHER),
@@ -167,7 +168,7 @@ def summary(root: Path) -> tuple[object, object, object]:
 def fill(modules: Modules) -> None:
     modules.put(origin(KEY), tensors(1))
     modules.put(origin(OTHER), tensors(1))
-    modules.save_round(KEY, 1, tensors(1), [{}])
+    modules.save_checkpoint(KEY, 1, tensors(1), [{}])
 
 
 BEFORE: dict[str, Callable[[Modules], object]] = {
@@ -177,8 +178,8 @@ BEFORE: dict[str, Callable[[Modules], object]] = {
 ACTIONS: dict[str, Callable[[Modules], object]] = {
     "put": lambda modules: modules.put(origin(KEY), tensors(2)),
     "discard": lambda modules: modules.discard(KEY),
-    "save_round": lambda modules: modules.save_round(KEY, 2, tensors(2), [{}, {}]),
-    "discard_round": lambda modules: modules.discard_round(KEY),
+    "save_checkpoint": lambda modules: modules.save_checkpoint(KEY, 2, tensors(2), [{}, {}]),
+    "discard_checkpoint": lambda modules: modules.discard_checkpoint(KEY),
 }
 
 
@@ -231,7 +232,7 @@ def check_recovery(store: Path, action: Callable[[Modules], object], new: object
 
 @pytest.mark.usefixtures("quick")
 @pytest.mark.skipif(sys.platform != "linux", reason="finds the synced file through /proc")
-@pytest.mark.parametrize("action", ["discard", "discard_round"])
+@pytest.mark.parametrize("action", ["discard", "discard_checkpoint"])
 def test_what_is_discarded_is_off_the_disk(tmp_path: Path, action: str) -> None:
     with closing(Disk(prepared(tmp_path / "live", "old"), sys.maxsize)) as disk:
         assert finishes(disk, ACTIONS[action])
@@ -265,7 +266,7 @@ for number in count(int(sys.argv[3])):
     key = "abc"[number % 3] * 64
     tensors = {"w": np.full(20000, number, np.float32)}
     print("begin", key, number, flush=True)
-    modules.save_round(key, 1, tensors, [{"n": number}])
+    modules.save_checkpoint(key, 1, tensors, [{"n": number}])
     if number % 4 == 3:
         modules.discard(key)
     else:
@@ -301,7 +302,7 @@ def check_after_kill(modules: Modules, lines: list[list[str]], expected: dict[st
         in_flight = word == "begin" and other == key
         assert found in ({known, value, "missing"} if in_flight else {known})
         expected[other] = found
-        checkpoint = modules.load_round(other)
+        checkpoint = modules.load_checkpoint(other)
         assert checkpoint is None or checkpoint.participants == [{"n": int(checkpoint.tensors["w"][0])}]
 
 

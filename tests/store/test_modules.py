@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import pickle
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsgt.errors import InputError
+from fedsgt.files.tensors import Tensors
 from fedsgt.store import (
     CorruptModule,
     Folder,
@@ -21,10 +23,10 @@ from fedsgt.store import (
     Modules,
     Origin,
     StoreError,
-    Tensors,
     open_objects,
     tensor_hash,
 )
+from fedsgt.store.checkpoints import pack_checkpoint
 
 KEY, OTHER = "a" * 64, "b" * 64
 MANIFEST, TENSORS = f"modules/{KEY}/manifest.json", f"modules/{KEY}/module.safetensors"
@@ -159,10 +161,10 @@ def test_discarding_takes_what_killed_writers_left(tmp_path: Path) -> None:
     for folder, left in ((f"modules/{KEY}", "module.safetensors"), ("rounds", f"{KEY}.safetensors")):
         (tmp_path / folder).mkdir(parents=True)
         (tmp_path / folder / f".0123456789abcdef.{left}").write_bytes(b"half of a module")
-    assert modules.keys() == modules.round_keys() == []
+    assert modules.keys() == modules.checkpoint_keys() == []
     modules.discard(KEY)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["rounds"]
-    modules.discard_round(KEY)
+    modules.discard_checkpoint(KEY)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -171,9 +173,9 @@ def test_keys_are_those_with_a_module_or_remains(modules: Modules) -> None:
     modules.objects.write(TENSORS, b"")
     modules.objects.write("modules/README", b"")
     modules.objects.write("rounds/README", b"")
-    modules.save_round("c" * 64, 1, tensors(), [{}])
+    modules.save_checkpoint("c" * 64, 1, tensors(), [{}])
     assert modules.keys() == [KEY, OTHER]
-    assert modules.round_keys() == ["c" * 64]
+    assert modules.checkpoint_keys() == ["c" * 64]
 
 
 SPOILT: list[tuple[str, str, Callable[[bytes], bytes]]] = [
@@ -260,9 +262,9 @@ def test_keys_that_are_none_are_refused(modules: Modules, key: Any) -> None:
         lambda: modules.manifest(key),
         lambda: modules.state(key),
         lambda: modules.discard(key),
-        lambda: modules.save_round(key, 1, tensors(), [{}]),
-        lambda: modules.load_round(key),
-        lambda: modules.discard_round(key),
+        lambda: modules.save_checkpoint(key, 1, tensors(), [{}]),
+        lambda: modules.load_checkpoint(key),
+        lambda: modules.discard_checkpoint(key),
     ]
     for call in calls:
         with pytest.raises(InputError, match=r"module key .* is not allowed"):
@@ -274,30 +276,30 @@ def test_a_store_that_cannot_be_read_is_neither_missing_nor_corrupt(
 ) -> None:
     modules = Modules(Folder(tmp_path))
     modules.put(origin(), tensors())
-    modules.save_round(KEY, 1, tensors(), [{}])
+    modules.save_checkpoint(KEY, 1, tensors(), [{}])
 
     def refuse(self: Path) -> bytes:
         raise PermissionError(13, "Permission denied", str(self))
 
     monkeypatch.setattr(Path, "read_bytes", refuse)
-    for call in (modules.state, modules.load_round):
+    for call in (modules.state, modules.load_checkpoint):
         with pytest.raises(StoreError, match=r"cannot read .* Permission denied"):
             call(KEY)
 
 
 def test_a_checkpoint_is_the_last_saved(modules: Modules) -> None:
-    assert modules.load_round(KEY) is None
-    modules.save_round(KEY, 1, tensors(1), [{"süd": 3}])
-    modules.save_round(KEY, 2, tensors(2), [{"süd": 3}, {}])
-    found = modules.load_round(KEY)
+    assert modules.load_checkpoint(KEY) is None
+    modules.save_checkpoint(KEY, 1, tensors(1), [{"süd": 3}])
+    modules.save_checkpoint(KEY, 2, tensors(2), [{"süd": 3}, {}])
+    found = modules.load_checkpoint(KEY)
     assert found is not None
     assert (found.number, found.participants) == (2, [{"süd": 3}, {}])
     assert tensor_hash(found.tensors) == tensor_hash(tensors(2))
     assert modules.objects.names() == [ROUND]
-    assert modules.load_round(OTHER) is None
+    assert modules.load_checkpoint(OTHER) is None
     for _ in range(2):
-        modules.discard_round(KEY)
-        assert modules.load_round(KEY) is None
+        modules.discard_checkpoint(KEY)
+        assert modules.load_checkpoint(KEY) is None
     assert modules.objects.names() == []
 
 
@@ -315,30 +317,37 @@ def test_a_checkpoint_that_does_not_fit_is_refused(
     modules: Modules, number: Any, participants: Any, problem: str
 ) -> None:
     with pytest.raises(InputError, match=problem):
-        modules.save_round(KEY, number, tensors(), participants)
+        modules.save_checkpoint(KEY, number, tensors(), participants)
 
 
 def test_a_checkpoint_of_another_module_counts_as_none(modules: Modules) -> None:
-    modules.save_round(OTHER, 1, tensors(), [{}])
+    modules.save_checkpoint(OTHER, 1, tensors(), [{}])
     modules.objects.write(ROUND, modules.objects.read(ROUND.replace(KEY, OTHER)))
-    assert modules.load_round(KEY) is None
+    assert modules.load_checkpoint(KEY) is None
 
 
 @pytest.mark.parametrize("change", [b"", b"garbage", b"{}" * 50])
 def test_garbage_is_no_checkpoint(modules: Modules, change: bytes) -> None:
     modules.objects.write(ROUND, change)
-    assert modules.load_round(KEY) is None
+    assert modules.load_checkpoint(KEY) is None
 
 
 def test_a_module_is_no_checkpoint(modules: Modules) -> None:
     modules.put(origin(), tensors())
     modules.objects.write(ROUND, modules.objects.read(TENSORS))
-    assert modules.load_round(KEY) is None
+    assert modules.load_checkpoint(KEY) is None
 
 
 @given(st.data())
 def test_a_checkpoint_with_a_flipped_bit_or_cut_counts_as_none(data: st.DataObject) -> None:
     modules = Modules(open_objects("memory://rounds"))
-    modules.save_round(KEY, 1, tensors(), [{"north": 3}])
+    modules.save_checkpoint(KEY, 1, tensors(), [{"north": 3}])
     draw_damage(modules, ROUND, data)
-    assert modules.load_round(KEY) is None
+    assert modules.load_checkpoint(KEY) is None
+
+
+def test_the_bytes_of_a_checkpoint_never_change_between_versions() -> None:
+    """Computed by version 0.1.0: a run that it left unfinished goes on where it was."""
+    data = pack_checkpoint("a" * 64, 2, {"w": np.arange(3, dtype=np.float32)}, [{"süd": 3, "a": 1}, {}])
+    expected = "b96ad2941e2911efc03b83a695a1ee239a23998dd5a47df0668ef7f43ba16140"
+    assert hashlib.sha256(data).hexdigest() == expected

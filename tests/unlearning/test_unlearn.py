@@ -175,14 +175,14 @@ def test_everything_made_of_dead_modules_goes(images: World, folder: RunFolder) 
     alive = next(entry for entry in folder.description.modules if 1 not in entry.groups)
     tensors = folder.modules.get(dead.key)
     for key in (dead.key, alive.key):
-        folder.modules.save_round(key, 1, tensors, [{"c0": 1}])
+        folder.modules.save_checkpoint(key, 1, tensors, [{"c0": 1}])
     (folder.path / "report.html").write_text("<html>")
     slices = {mark for entry in folder.description.clients for mark in entry.slices}
     assert {path.name for path in folder.cache.iterdir()} == slices
     unlearn(folder, [Deletion(client, records=(record,))])
     assert not dead_export.exists()
     assert live_export.exists()
-    assert folder.modules.round_keys() == [alive.key]
+    assert folder.modules.checkpoint_keys() == [alive.key]
     assert not (folder.path / "report.html").exists()
     gone = [mark for mark in slices if not (folder.cache / mark).is_dir()]
     assert len(gone) == 1, "the slice of the record, and no other of the group"

@@ -45,7 +45,7 @@ class Scene:
         self.client, self.record = row.client, row.id
         export_sequence(folder, 0, None, None)
         dead = next(entry for entry in folder.description.modules if GROUP in entry.groups)
-        folder.modules.save_round(dead.key, 1, folder.modules.get(dead.key), [{"c0": 1}])
+        folder.modules.save_checkpoint(dead.key, 1, folder.modules.get(dead.key), [{"c0": 1}])
         folder.ledger.close()
 
     def delete(self, folder: Path, step: int | None) -> bool:

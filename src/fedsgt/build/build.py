@@ -9,7 +9,8 @@ from typing import Protocol
 
 from fedsgt.build.targets import Recipe, Target
 from fedsgt.engine.events import Listener, ModuleFinished, RoundFinished, ignore
-from fedsgt.engine.task import Engine, Result, RoundFailed, Task, Tensors
+from fedsgt.engine.task import Engine, Result, RoundFailed, Task
+from fedsgt.files.tensors import Tensors
 from fedsgt.stack import profile
 from fedsgt.store import CorruptModule, Manifest, MissingModule, Modules, Origin
 
@@ -154,11 +155,11 @@ class Build:
         progress.participants.append(result.participants)
         self.tell(_round_finished(progress.target, result))
         if len(progress.participants) < self.rounds:
-            self.modules.save_round(result.key, result.round, result.state, progress.participants)
+            self.modules.save_checkpoint(result.key, result.round, result.state, progress.participants)
             self._submit(progress, running)
             return None
         manifest = self.modules.put(self._origin(progress, result), self.engine.finish(result.state))
-        self.modules.discard_round(result.key)
+        self.modules.discard_checkpoint(result.key)
         del running[result.key]
         self.trained.append(result.key)
         self.tell(_module_finished(progress.target, manifest))
@@ -173,7 +174,7 @@ class Build:
 
     def _resume(self, target: Target) -> Progress:
         """After the last finished round, if there is one on disk."""
-        kept = self.modules.load_round(target.key)
+        kept = self.modules.load_checkpoint(target.key)
         if kept is None or kept.number >= self.rounds:
             return Progress(target)
         return Progress(target, kept.tensors, [dict(entry) for entry in kept.participants])

@@ -6,8 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsgt.engine.inprocess import InProcess
-from fedsgt.engine.task import RoundFailed, Task, Tensors
+from fedsgt.engine.task import RoundFailed, Task
 from fedsgt.engine.worker import Setup
+from fedsgt.files.tensors import Tensors
 from fedsgt.stack.stack import Stack
 
 

@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from fedsgt.engine.events import Listener, ignore
 from fedsgt.engine.pool import Failure, Inline, Pool, Processes
 from fedsgt.engine.rounds import OpenRound, Server, client_order, client_seed, updated
-from fedsgt.engine.task import Result, RoundFailed, Task, Tensors, Update
+from fedsgt.engine.task import Result, RoundFailed, Task, Update
 from fedsgt.engine.worker import Setup
 from fedsgt.errors import InputError
+from fedsgt.files.tensors import Tensors
 from fedsgt.stack.merge import Mixture
 from fedsgt.stack.stack import Stack
 

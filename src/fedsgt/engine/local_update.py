@@ -12,7 +12,8 @@ from torch import Tensor, nn
 
 from fedsgt.config.model import Privacy, Training
 from fedsgt.engine.privacy import privatised
-from fedsgt.engine.task import Tensors, Update
+from fedsgt.engine.task import Update
+from fedsgt.files.tensors import Tensors
 from fedsgt.stack.inputs import Batch, Item, to_device
 from fedsgt.stack.stack import Stack
 

@@ -12,8 +12,9 @@ from functools import cache
 import numpy as np
 
 from fedsgt.config.model import Privacy
-from fedsgt.engine.task import Tensors, Update
+from fedsgt.engine.task import Update
 from fedsgt.files.encoding import frames
+from fedsgt.files.tensors import Tensors
 
 
 def privatised(

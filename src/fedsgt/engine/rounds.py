@@ -14,9 +14,10 @@ import numpy as np
 
 from fedsgt.config.model import Training
 from fedsgt.engine.events import ClientUpdated
-from fedsgt.engine.task import ReadModule, Result, Task, Tensors, Update
+from fedsgt.engine.task import ReadModule, Result, Task, Update
 from fedsgt.errors import InputError
 from fedsgt.files.encoding import seed_of
+from fedsgt.files.tensors import Tensors
 from fedsgt.stack.stack import Stack
 
 LARGEST_LOSS = 1e30  # weighted by records it must still be a finite number

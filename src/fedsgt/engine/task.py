@@ -6,10 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
-import numpy as np
-from numpy.typing import NDArray
+from fedsgt.files.tensors import Tensors
 
-Tensors: TypeAlias = dict[str, NDArray[np.float32]]
 ReadModule: TypeAlias = Callable[[str], Tensors]
 
 

@@ -17,7 +17,8 @@ from fedsgt.config import Config
 from fedsgt.config.model import Privacy
 from fedsgt.engine.cache import ActivationCache
 from fedsgt.engine.local_update import Examples, local_update
-from fedsgt.engine.task import ReadModule, Tensors, Update
+from fedsgt.engine.task import ReadModule, Update
+from fedsgt.files.tensors import Tensors
 from fedsgt.stack import profile
 from fedsgt.stack.inputs import Batch, Content, Inputs, Item, hidden_batch, to_device
 from fedsgt.stack.merge import Mixture, merge

@@ -20,7 +20,7 @@ from fedsgt.runs.description import Description
 from fedsgt.runs.folder import RunFolder
 from fedsgt.runs.state import Live
 from fedsgt.runs.traffic import paper_rounds, read_traffic
-from fedsgt.store.names import StoreError
+from fedsgt.store import StoreError
 from fedsgt.theory import client_rounds_independent
 
 MEANS = ("messages", "modules", "down", "up")

@@ -34,8 +34,7 @@ from fedsgt.reporting.page import render_page
 from fedsgt.reporting.status import RunStatus, current_evaluation, run_status
 from fedsgt.runs.folder import RunFolder
 from fedsgt.runs.state import Live
-from fedsgt.store import Folder
-from fedsgt.store.names import StoreError
+from fedsgt.store import Folder, StoreError
 from fedsgt.unlearning.destroy import FIGURES
 
 Evaluate = Callable[[RunFolder], object]

@@ -56,7 +56,7 @@ def purge(
     there = {key for key, _ in object_names(folder)} & set(keys)
     for done, key in enumerate(sorted(there)):
         folder.modules.discard(key)
-        folder.modules.discard_round(key)
+        folder.modules.discard_checkpoint(key)
         progress((done + 1) / len(there))
     for path, made_of in exports_of(folder):
         if depends(made_of, keys):

@@ -103,9 +103,9 @@ class RunFolder:
     def sweep(self) -> None:
         """Remove what killed writers left, and kept activations of slices that are no longer as they were."""
         self.modules.objects.sweep()
-        for key in self.modules.round_keys():
+        for key in self.modules.checkpoint_keys():
             if self.modules.state(key) == "present":  # killed before its checkpoint was removed
-                self.modules.discard_round(key)
+                self.modules.discard_checkpoint(key)
         known = {fingerprint for client in self.description.clients for fingerprint in client.slices}
         for kept in list(self.cache.iterdir()) if self.cache.is_dir() else []:
             if (

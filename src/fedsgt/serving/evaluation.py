@@ -20,6 +20,7 @@ import numpy as np
 from fedsgt.data import Table
 from fedsgt.errors import InputError
 from fedsgt.files.encoding import frames
+from fedsgt.files.tensors import pack, read_note, unpack
 from fedsgt.plans import MERGED, STRATEGIES, choose
 from fedsgt.runs.folder import RunFolder
 from fedsgt.runs.records import load_test
@@ -27,7 +28,6 @@ from fedsgt.runs.state import Live
 from fedsgt.serving.answer import Floats, agreement, answer, mix_known
 from fedsgt.serving.model import open_model_of
 from fedsgt.store import CorruptModule, Folder, MissingModule, tensor_hash
-from fedsgt.store.codec import pack, read_note, unpack
 
 if TYPE_CHECKING:  # what is kept can be scored without torch
     from fedsgt.engine.inprocess import InProcess

@@ -14,12 +14,13 @@ from numpy.typing import NDArray
 
 from fedsgt.data import Content
 from fedsgt.errors import InputError
+from fedsgt.files.tensors import Tensors
 from fedsgt.plans import MERGED, STRATEGIES, choose
 from fedsgt.runs.folder import RunFolder, open_run
 from fedsgt.runs.state import Live
 from fedsgt.serving.answer import agreement, answer
 from fedsgt.serving.model import check_model
-from fedsgt.store import StoreError, Tensors
+from fedsgt.store import StoreError
 
 if TYPE_CHECKING:  # torch must be imported under the execution profile
     from fedsgt.engine.worker import SliceData, Worker

@@ -10,7 +10,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from fedsgt.config.model import Peft
-from fedsgt.stack.kinds import Tensors, double, linear, parameter, swap
+from fedsgt.files.tensors import Tensors
+from fedsgt.stack.kinds import double, linear, parameter, swap
 from fedsgt.stack.places import FEEDFORWARD_OUT, Places
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol, TypeAlias, cast
+from typing import Protocol, cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-Tensors: TypeAlias = dict[str, NDArray[np.float32]]
+from fedsgt.files.tensors import Tensors
 
 
 class Kind(Protocol):

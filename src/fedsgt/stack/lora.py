@@ -11,7 +11,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from fedsgt.config.model import Peft
-from fedsgt.stack.kinds import Tensors, double, linear, parameter, swap, uniform
+from fedsgt.files.tensors import Tensors
+from fedsgt.stack.kinds import double, linear, parameter, swap, uniform
 from fedsgt.stack.places import Places
 
 

@@ -17,8 +17,8 @@ from safetensors.numpy import save_file
 from safetensors.torch import load_file
 
 from fedsgt.errors import InputError
+from fedsgt.files.tensors import Tensors
 from fedsgt.stack.ia3 import Ia3
-from fedsgt.stack.kinds import Tensors
 from fedsgt.stack.prefix import Prefix
 from fedsgt.stack.stack import HEAD, Stack
 

@@ -18,7 +18,8 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
 from fedsgt.config.model import Peft
-from fedsgt.stack.kinds import Tensors, parameter, uniform
+from fedsgt.files.tensors import Tensors
+from fedsgt.stack.kinds import parameter, uniform
 from fedsgt.stack.places import Places
 
 ATTENTION = "fedsgt_prefix"

@@ -15,10 +15,11 @@ from torch import Tensor, nn
 
 from fedsgt.config.model import Peft
 from fedsgt.errors import InputError
+from fedsgt.files.tensors import Tensors
 from fedsgt.stack.backbone import Backbone
 from fedsgt.stack.ia3 import Ia3
 from fedsgt.stack.inputs import Batch, Item, to_device
-from fedsgt.stack.kinds import Kind, Tensors
+from fedsgt.stack.kinds import Kind
 from fedsgt.stack.last_layer import shorten_last_layer
 from fedsgt.stack.lora import Lora
 from fedsgt.stack.lower import LowerLayers

@@ -1,15 +1,15 @@
-"""Trained modules as build products: content-addressed, checked by hash, whole or not there."""
+"""Trained modules as build products: found by key, checked by hash, whole or not there."""
 
-from fedsgt.store.checkpoints import Round
-from fedsgt.store.compare import Comparison, compare
+from fedsgt.files.tensors import Tensors, tensor_hash
+from fedsgt.store.checkpoints import Checkpoint
 from fedsgt.store.folder import Folder
-from fedsgt.store.hashing import Tensors, tensor_hash
-from fedsgt.store.manifest import Manifest, Origin
+from fedsgt.store.manifest import Comparison, Manifest, Origin, compare
 from fedsgt.store.modules import CorruptModule, MissingModule, Modules
-from fedsgt.store.names import StoreError
-from fedsgt.store.objects import Objects, Remote, open_objects
+from fedsgt.store.objects import Objects, StoreError
+from fedsgt.store.remote import Remote, open_objects
 
 __all__ = [
+    "Checkpoint",
     "Comparison",
     "CorruptModule",
     "Folder",
@@ -19,7 +19,6 @@ __all__ = [
     "Objects",
     "Origin",
     "Remote",
-    "Round",
     "StoreError",
     "Tensors",
     "compare",

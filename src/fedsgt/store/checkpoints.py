@@ -1,4 +1,4 @@
-"""What a phase has reached between two of its rounds, in one object, so that replacing it is one step."""
+"""Checkpoint of a phase between two of its rounds, in one object, so that replacing it is one step."""
 
 from __future__ import annotations
 
@@ -13,21 +13,23 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from fedsgt.errors import InputError
 from fedsgt.files.encoding import frames
-from fedsgt.store.codec import pack, read_note, unpack
-from fedsgt.store.hashing import Tensors, tensor_hash
+from fedsgt.files.tensors import Tensors, pack, read_note, tensor_hash, unpack
 from fedsgt.store.manifest import Count, Participants
 
 
 @dataclass(frozen=True)
-class Round:
-    """Tensors after so many finished rounds, and who took part in each."""
+class Checkpoint:
+    """Tensors after some finished rounds of a phase, and the clients that took part in each."""
 
     number: int
+    """Number of finished rounds."""
     tensors: Tensors
     participants: Participants
 
 
 class _Note(BaseModel):
+    """Header of a checkpoint's file."""
+
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     key: str
@@ -36,17 +38,18 @@ class _Note(BaseModel):
     sha256: str
 
     def seal(self) -> str:
-        """Over the tensors' hash and all else that is said: both go into the finished module."""
+        """Return a hash over the tensors' hash and all other fields: the finished module states them all."""
+        # With spaces, unlike `canonical_json`: checkpoints of runs that were stopped are sealed so.
         participants = json.dumps(self.participants, sort_keys=True)
         return hashlib.sha256(
             frames("fedsgt.round.1", self.key, self.number, participants, self.sha256)
         ).hexdigest()
 
 
-def pack_round(
+def pack_checkpoint(
     key: str, number: int, tensors: Mapping[str, NDArray[Any]], participants: Participants
 ) -> bytes:
-    """The checkpoint's bytes."""
+    """Return the bytes of the checkpoint after `number` finished rounds."""
     if number < 1 or number != len(participants):
         raise InputError(
             f"module {key}: round {number} with participants of {len(participants)} rounds; one for each"
@@ -59,8 +62,8 @@ def pack_round(
     return pack(tensors, f"{note.seal()} {note.model_dump_json()}")
 
 
-def unpack_round(key: str, data: bytes) -> Round | None:
-    """The checkpoint, or nothing if these bytes are not exactly what was saved for this key."""
+def unpack_checkpoint(key: str, data: bytes) -> Checkpoint | None:
+    """Return the checkpoint; None if these bytes are not exactly what was saved for this key."""
     try:
         tensors = unpack(data)
         seal, _, text = read_note(data).partition(" ")
@@ -69,4 +72,4 @@ def unpack_round(key: str, data: bytes) -> Round | None:
         return None
     if (note.key, note.sha256, note.seal()) != (key, tensor_hash(tensors), seal):
         return None
-    return Round(note.number, tensors, note.participants)
+    return Checkpoint(note.number, tensors, note.participants)

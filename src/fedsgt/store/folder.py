@@ -1,4 +1,4 @@
-"""Objects as files of a local folder: a write or a deletion that has returned survives a power cut."""
+"""Objects as files of a local folder."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fedsgt.files.durable import finished_path, remove_abandoned, replace_file, sync_folder
-from fedsgt.store.names import check_name, check_prefix, is_name, reported
+from fedsgt.store.objects import check_name, check_prefix, is_name, reported
 
 
 @dataclass(frozen=True)
 class Folder:
-    """The objects under one folder, which is made by the first write."""
+    """Objects under one folder, which the first write makes; what has returned survives a power cut."""
 
     root: Path
 
     def __post_init__(self) -> None:
-        # Worker processes may stand in another working directory.
+        # Worker processes may have another working directory.
         object.__setattr__(self, "root", Path(self.root).absolute())
 
     def path(self, name: str) -> Path:
-        """Where the object lies, or would lie."""
+        """Return the path of the object, whether it is there or not."""
         check_name(name)
         return self.root / name
 
     def read(self, name: str) -> bytes:
-        """The object's bytes; `KeyError` if there is no such object."""
+        """Return the object's bytes; raise `KeyError` if there is no such object."""
         path = self.path(name)
         with reported("read", path):
             try:
@@ -38,31 +38,33 @@ class Folder:
                 raise KeyError(name) from None
 
     def write(self, name: str, data: bytes) -> None:
-        """Makes or replaces the object: a reader, also one after a crash, sees the old or the new bytes."""
+        """Make or replace the object; a reader, also one after a crash, sees the old or the new bytes."""
         path = self.path(name)
         with reported("write", path):
             replace_file(path, data)
             self._sync_upwards(path.parent)
 
     def delete(self, name: str) -> None:
-        """Removes the object and the folders that it leaves empty; one that is not there is fine."""
+        """Remove the object and the folders that it leaves empty; one that is not there is fine."""
         path = self.path(name)
         with reported("delete", path):
             with suppress(FileNotFoundError, NotADirectoryError, IsADirectoryError):
                 os.unlink(path)
+            # Also if the file was gone: whoever removed it may not have synced its folder.
             self._prune(path.parent)
 
     def names(self, prefix: str = "") -> list[str]:
-        """All objects whose name starts so, in order."""
+        """Return the names of all objects that start with `prefix`, in order."""
         check_prefix(prefix)
         with reported("list", self.root):
             found = (path.relative_to(self.root).as_posix() for path in self._files(prefix))
             return sorted(name for name in found if name.startswith(prefix) and is_name(name))
 
     def sweep(self, prefix: str = "") -> None:
-        """Removes what killed writers of such objects left behind; writers at work are not disturbed."""
+        """Remove what killed writers of such objects left behind; writers at work are not disturbed."""
         check_prefix(prefix)
         with reported("clean up", self.root):
+            # Listed before any is removed: the walk must not meet folders that vanish under it.
             for path in list(self._files(prefix)):
                 finished = finished_path(path)
                 if finished is None:
@@ -73,11 +75,11 @@ class Folder:
 
     def _files(self, prefix: str) -> Iterator[Path]:
         start = self.root / prefix.rpartition("/")[0]
-        for folder, _, files in os.walk(start, onerror=_unless_gone):
+        for folder, _, files in os.walk(start, onerror=_raise_unless_gone):
             yield from (Path(folder, file) for file in files)
 
     def _sync_upwards(self, folder: Path) -> None:
-        # Up to the root, not only folders made here: who made the others may not have synced them yet.
+        # Up to the root, not only folders made here: the maker of the others may not have synced them yet.
         for place in (folder, *folder.parents):
             sync_folder(place)
             if place == self.root:
@@ -86,12 +88,12 @@ class Folder:
     def _prune(self, folder: Path) -> None:
         while folder != self.root and _remove_if_empty(folder):
             folder = folder.parent
-        # What was removed below is gone for good once the folder that is still there says so.
+        # What was removed below is gone for good once the lowest folder that is left is synced.
         sync_folder(folder)
 
 
 def _remove_if_empty(folder: Path) -> bool:
-    """Whether there is no such folder now."""
+    """Remove the folder if it is empty; return whether there is no such folder now."""
     try:
         os.rmdir(folder)
     except (FileNotFoundError, NotADirectoryError):
@@ -103,6 +105,7 @@ def _remove_if_empty(folder: Path) -> bool:
     return True
 
 
-def _unless_gone(error: OSError) -> None:
+def _raise_unless_gone(error: OSError) -> None:
+    # A deletion elsewhere may remove a folder during the walk.
     if not isinstance(error, FileNotFoundError | NotADirectoryError):
         raise error

@@ -1,8 +1,9 @@
-"""Trained modules, found by key and checked by hash at every reading."""
+"""Trained modules, found by key and checked by hash whenever they are read."""
 
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -10,27 +11,26 @@ from typing import Any, Literal
 from numpy.typing import NDArray
 
 from fedsgt.errors import InputError
-from fedsgt.store.checkpoints import Round, pack_round, unpack_round
-from fedsgt.store.codec import pack, read_note, unpack
-from fedsgt.store.hashing import Tensors, tensor_hash
+from fedsgt.files.tensors import Tensors, pack, read_note, tensor_hash, unpack
+from fedsgt.store.checkpoints import Checkpoint, pack_checkpoint, unpack_checkpoint
 from fedsgt.store.manifest import Manifest, Origin, Participants
-from fedsgt.store.names import StoreError, check_key, is_key
-from fedsgt.store.objects import Objects
+from fedsgt.store.objects import Objects, StoreError
 
 State = Literal["present", "missing", "corrupt"]
+_KEY = re.compile(r"[0-9a-f]{64}")
 
 
 class MissingModule(StoreError):
-    """No such module was ever finished, or it was discarded."""
+    """The module was never finished, or it was discarded."""
 
 
 class CorruptModule(StoreError):
-    """What lies there is not what was put there."""
+    """The module's files are not as they were written."""
 
 
 @dataclass(frozen=True)
 class Modules:
-    """The modules of a store, and the checkpoints of those that are being trained.
+    """Modules of a store, and checkpoints of those that are being trained.
 
     A module exists from the moment its manifest is written, which is last, until its manifest is deleted,
     which is first. So whatever interrupts a writer, no module is seen that is not whole.
@@ -39,10 +39,10 @@ class Modules:
     objects: Objects
 
     def put(self, origin: Origin, tensors: Mapping[str, NDArray[Any]]) -> Manifest:
-        """Stores a module. One that is there already is withdrawn first, never seen with half of another."""
+        """Store a module; withdraw one that is there already first, so that no mixture of both is seen."""
         manifest = Manifest.of(origin, tensor_hash(tensors))
         text = manifest.to_bytes()
-        # The file knows its manifest, so that a changed manifest is found out as a changed tensor is.
+        # The file names its manifest's hash, so that a changed manifest is found as a changed tensor is.
         data = pack(tensors, hashlib.sha256(text).hexdigest())
         self.objects.delete(_manifest_name(manifest.key))
         self.objects.write(_tensors_name(manifest.key), data)
@@ -50,7 +50,7 @@ class Modules:
         return manifest
 
     def get(self, key: str) -> Tensors:
-        """The module's tensors, which are what its manifest says."""
+        """Return the module's tensors, checked against its manifest."""
         manifest = self.manifest(key)
         try:
             data = self.objects.read(_tensors_name(key))
@@ -70,7 +70,7 @@ class Modules:
         return tensors
 
     def manifest(self, key: str) -> Manifest:
-        """The module's manifest, which says so; the tensors are not looked at."""
+        """Return the module's manifest; the tensors are not looked at."""
         name = _manifest_name(key)
         try:
             data = self.objects.read(name)
@@ -85,7 +85,7 @@ class Modules:
         return manifest
 
     def state(self, key: str) -> State:
-        """Whether the module is there, after a full check; remains without a manifest count as missing."""
+        """Check the module in full; remains without a manifest count as missing."""
         try:
             self.get(key)
         except MissingModule:
@@ -95,45 +95,52 @@ class Modules:
         return "present"
 
     def discard(self, key: str) -> None:
-        """Destroys the module and all remains of it; whoever may be writing it is to be stopped before."""
+        """Destroy the module and all remains of it; the caller must have stopped its writers."""
         self.objects.delete(_manifest_name(key))
-        # By name even when not listed: a deletion that was cut short is made durable by doing it again.
+        # By name even if not listed: a deletion that was cut short becomes durable by doing it again.
         for name in dict.fromkeys([_tensors_name(key), *self.objects.names(_folder(key))]):
             self.objects.delete(name)
         self.objects.sweep(_folder(key))
 
     def keys(self) -> list[str]:
-        """The keys of which there is a module or remains of one, in order."""
+        """Return the keys of all modules and of remains of modules, in order."""
         return _keys(name.split("/")[1] for name in self.objects.names("modules/"))
 
-    def save_round(
+    def save_checkpoint(
         self, key: str, number: int, tensors: Mapping[str, NDArray[Any]], participants: Participants
     ) -> None:
-        """Replaces the key's checkpoint by one after so many finished rounds."""
-        self.objects.write(_round_name(key), pack_round(key, number, tensors, participants))
+        """Replace the key's checkpoint by one after `number` finished rounds."""
+        self.objects.write(_checkpoint_name(key), pack_checkpoint(key, number, tensors, participants))
 
-    def load_round(self, key: str) -> Round | None:
-        """The key's checkpoint; one that is not whole counts as none."""
+    def load_checkpoint(self, key: str) -> Checkpoint | None:
+        """Return the key's checkpoint; None if there is none, or none that is whole."""
         try:
-            data = self.objects.read(_round_name(key))
+            data = self.objects.read(_checkpoint_name(key))
         except KeyError:
             return None
-        return unpack_round(key, data)
+        return unpack_checkpoint(key, data)
 
-    def discard_round(self, key: str) -> None:
-        """Destroys the key's checkpoint and what a killed writer left of one."""
-        self.objects.delete(_round_name(key))
-        self.objects.sweep(_round_name(key))
+    def discard_checkpoint(self, key: str) -> None:
+        """Destroy the key's checkpoint and what a killed writer left of one."""
+        self.objects.delete(_checkpoint_name(key))
+        self.objects.sweep(_checkpoint_name(key))
 
-    def round_keys(self) -> list[str]:
-        """The keys that have a checkpoint, in order."""
+    def checkpoint_keys(self) -> list[str]:
+        """Return the keys that have a checkpoint, in order."""
         return _keys(
             name.split("/")[1].removesuffix(".safetensors") for name in self.objects.names("rounds/")
         )
 
 
+def check_key(key: str) -> str:
+    """Return the key; refuse a text that is no module's key, since it becomes part of a path."""
+    if not isinstance(key, str) or not _KEY.fullmatch(key):
+        raise InputError(f"module key {key!r} is not allowed; it is 64 lower-case hexadecimal digits")
+    return key
+
+
 def _keys(found: Iterable[str]) -> list[str]:
-    return sorted({key for key in found if is_key(key)})
+    return sorted({key for key in found if _KEY.fullmatch(key)})
 
 
 def _folder(key: str) -> str:
@@ -148,5 +155,5 @@ def _tensors_name(key: str) -> str:
     return f"{_folder(key)}module.safetensors"
 
 
-def _round_name(key: str) -> str:
+def _checkpoint_name(key: str) -> str:
     return f"rounds/{check_key(key)}.safetensors"

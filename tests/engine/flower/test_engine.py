@@ -18,8 +18,8 @@ from tiny_world import GROUPS, Quiet, World, made, make_world, trained
 from fedsgt.build.train import train
 from fedsgt.config import to_toml
 from fedsgt.engine.flower.messages import TrainingAnswer, TrainingOrder
-from fedsgt.engine.task import Tensors
 from fedsgt.errors import InputError
+from fedsgt.files.tensors import Tensors
 from fedsgt.planning.planner import forecast
 from fedsgt.planning.stream import Stream
 from fedsgt.proof.verify import verify

@@ -23,8 +23,9 @@ from fedsgt.engine.flower.transport import (
     reason,
 )
 from fedsgt.engine.rounds import RefusedUpdate, Server, check_distance, check_update, updated
-from fedsgt.engine.task import Result, RoundFailed, Task, Tensors, Update
+from fedsgt.engine.task import Result, RoundFailed, Task, Update
 from fedsgt.errors import BackboneChanged, InputError
+from fedsgt.files.tensors import Tensors
 from fedsgt.words import LONGEST_MESSAGE, printable
 
 ALL_AT_ONCE = 1_000_000

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
 
-from fedsgt.engine.task import Tensors, Update
+from fedsgt.engine.task import Update
 from fedsgt.errors import InputError
+from fedsgt.files.tensors import Tensors
 
 TEXT = "fedsgt"
 

@@ -17,8 +17,9 @@ from fedsgt.engine.flower.messages import (
     text_message,
 )
 from fedsgt.engine.pool import Failure, Pool
-from fedsgt.engine.task import Tensors, Update
+from fedsgt.engine.task import Update
 from fedsgt.errors import BackboneChanged, InputError
+from fedsgt.files.tensors import Tensors
 
 
 class Node(Protocol):

@@ -24,7 +24,8 @@ from fedsgt.engine.flower.messages import (
 )
 from fedsgt.engine.flower.traffic import Traffic
 from fedsgt.engine.rounds import OpenRound, Server, client_order, client_seed
-from fedsgt.engine.task import Task, Tensors
+from fedsgt.engine.task import Task
+from fedsgt.files.tensors import Tensors
 from fedsgt.words import LONGEST_MESSAGE, printable
 
 MOST_IN_FLIGHT = 256 << 20  # bytes

@@ -6,12 +6,11 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from fedsgt.engine.task import Tensors
 from fedsgt.errors import InputError
 from fedsgt.files.durable import sync_folder
+from fedsgt.files.tensors import Tensors, pack, read_note, unpack
 from fedsgt.store import Folder, tensor_hash
-from fedsgt.store.codec import pack, read_note, unpack
-from fedsgt.store.names import check_key
+from fedsgt.store.modules import check_key
 
 MODULES = "state/modules"  # in a client's folder
 ENDING = ".safetensors"

@@ -14,8 +14,8 @@ from hypothesis.extra import numpy as arrays
 from numpy.typing import NDArray
 
 from fedsgt.errors import InputError
-from fedsgt.store import Tensors, tensor_hash
-from fedsgt.store.codec import pack, read_note, unpack
+from fedsgt.files.tensors import Tensors, pack, read_note, unpack
+from fedsgt.store import tensor_hash
 
 ARRAYS: st.SearchStrategy[NDArray[Any]] = arrays.arrays(
     st.sampled_from([np.dtype(np.float32), np.dtype(np.float64)]),
