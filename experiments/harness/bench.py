@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from experiments.harness.places import placed
 from experiments.harness.settings import task_file
 from experiments.harness.sharing import Shared
-from fedsgt.build.participation import check_participation
-from fedsgt.build.train import train
+from fedsgt.build.train import check_participation, train
 from fedsgt.config import Config, load, to_toml
 from fedsgt.config.systems import SYSTEMS
 from fedsgt.engine.events import ignore

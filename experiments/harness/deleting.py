@@ -7,8 +7,7 @@ from pathlib import Path
 
 from experiments.harness.bench import Trained
 from experiments.harness.requests import Request
-from fedsgt.build.participation import check_participation
-from fedsgt.build.train import train
+from fedsgt.build.train import check_participation, train
 from fedsgt.engine.events import ignore
 from fedsgt.errors import InputError
 from fedsgt.runs.description import ClientEntry

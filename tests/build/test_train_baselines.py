@@ -13,9 +13,8 @@ from tiny_deletions import copied
 from tiny_world import CLIENTS, Quiet, Row, World, made, pgm, started, trained
 
 from fedsgt.build.first_updates import first_updates, no_module
-from fedsgt.build.participation import check_participation
 from fedsgt.build.prepare import make_setup, prepare
-from fedsgt.build.train import train
+from fedsgt.build.train import check_participation, train
 from fedsgt.config import Config, system_settings
 from fedsgt.engine.inprocess import InProcess
 from fedsgt.engine.rounds import client_seed
@@ -188,7 +187,7 @@ def test_who_retrains_has_every_client_and_all_that_is_left(
         ({"c0": 12, "c1": 11, "c2": 12, "c3": 12}, "client c1 took part with 11 records, but holds 12"),
         (
             {"c0": 12, "c1": 12, "c2": 12, "c3": 12, "c9": 1},
-            "client c9 took part with 1 records, but holds 0",
+            "client c9 took part with 1 record, but holds 0",
         ),
     ],
 )

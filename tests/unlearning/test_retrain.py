@@ -281,7 +281,7 @@ def test_a_record_that_a_client_brought_twice_goes_from_both(
 def test_training_does_not_overtake_a_request(folder: RunFolder) -> None:
     """Its bytes must go before another description forgets that they are there."""
     accept(folder, [Deletion("c1")])
-    with pytest.raises(InputError, match="the request at 3 is not completed"):
+    with pytest.raises(InputError, match=r"request no\. 3 is not completed"):
         train(folder.config, folder.path, Quiet())
     again = train(folder.config, folder.path, Quiet(), recover)
     assert problems(again) == []

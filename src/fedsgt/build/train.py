@@ -1,65 +1,80 @@
-"""Training a run from its configuration: make or continue its folder, build what its plan wants."""
+"""Train a run: create or continue its folder, and build the modules that its plan wants."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
-from fedsgt.build.build import Build, Deletions
 from fedsgt.build.client_access import LOCAL, ClientAccess
-from fedsgt.build.participation import check_participation
 from fedsgt.build.prepare import Prepared, describe, prepare_held
+from fedsgt.build.run_build import open_build
 from fedsgt.build.targets import Target
 from fedsgt.config import Config
-from fedsgt.engine.events import ClientUpdated, DataChecked, Event, EventStream, Listener, WorkBegun
-from fedsgt.engine.trackers import check_trackers, open_trackers
-from fedsgt.errors import BackboneChanged, InputError
+from fedsgt.engine.events import DataChecked, Listener, WorkBegun
+from fedsgt.engine.trackers import check_trackers
+from fedsgt.errors import InputError
 from fedsgt.files.optional import check_flower
 from fedsgt.ledger.kinds import MODULES_CHANGED, Kind
+from fedsgt.runs.description import Description, ModuleEntry
 from fedsgt.runs.folder import RunFolder, anchored, check_config, create_run, read_description
 from fedsgt.runs.state import Live
-from fedsgt.store import open_objects
+from fedsgt.store import Manifest, open_objects
+from fedsgt.words import counted
 
-Finish: TypeAlias = Callable[[RunFolder], object]
+Recover: TypeAlias = Callable[[RunFolder], object]
+"""Completes the deletions of a run that were cut short: `fedsgt.unlearning.unlearn.recover`."""
 
 
 def train(
-    config: Config, path: Path, tell: Listener, finish: Finish | None = None, access: ClientAccess = LOCAL
+    config: Config, path: Path, tell: Listener, recover: Recover | None = None, access: ClientAccess = LOCAL
 ) -> RunFolder:
-    """The run in this folder, trained; called again it goes on where it stopped, or finds nothing to do.
+    """Train the run in this folder and return it.
 
-    `finish` completes deletions that were cut short; without it those are an error.
+    Called again, it continues where it stopped, or finds nothing left to do. Deletions that were cut short
+    are completed by `recover` first; without it they are an error.
     """
     config = anchored(config)
-    _check_elsewhere(config)
+    _check_requirements(config)
     existing = check_config(path, config)
     if existing is None:
         prepared = prepare_held(config, access.holdings(config))
-        folder = _created(path, prepared, tell)
+        # Every record is checked before anything is written: a bad one leaves no folder behind.
+        prepared.check_contents(lambda share: tell(DataChecked(share)))
+        folder = create_run(path, prepared.run, describe(prepared))
         with folder.locked():
             _build(folder, prepared, tell, access)
         return folder
     folder = RunFolder(path, config, existing.description)
     with folder.locked():
         folder.sweep()
-        prepared = bring_up_to_date(folder, finish, access)
+        prepared = bring_up_to_date(folder, recover, access)
         _build(folder, prepared, tell, access)
     return RunFolder(path, config, read_description(path))
 
 
-def bring_up_to_date(
-    folder: RunFolder, finish: Finish | None = None, access: ClientAccess = LOCAL
-) -> Prepared:
-    """All that a build of this run needs, with every deletion so far in the run's description.
+def _check_requirements(config: Config) -> None:
+    """Check trackers, Flower and the object store before the run's folder is created."""
+    check_trackers(config.engine.trackers)
+    if config.engine.name != "in-process":
+        check_flower()
+    url = config.store.url
+    if url is not None:
+        if url.startswith("memory:") and config.engine.workers:
+            raise InputError("store.url: memory is not shared with worker processes; set engine.workers = 0")
+        open_objects(url).names("modules/")  # raises if the store cannot be reached
 
-    To be called by who has locked the run. Groups that were hit get new fingerprints, so the modules that
-    depend on them get new keys; all others keep theirs, and are not trained again.
+
+def bring_up_to_date(
+    folder: RunFolder, recover: Recover | None = None, access: ClientAccess = LOCAL
+) -> Prepared:
+    """Put every deletion so far into the run's description, and return what a build of it needs.
+
+    The caller must hold the run lock. Groups that were hit get new fingerprints, so the modules that depend
+    on them get new keys; all others keep theirs and are not trained again.
     """
     while True:
-        live = finished(folder, finish)
+        live = live_after_recovery(folder, recover)
         known = live.description
         held = access.holdings(folder.config, known, live.erased())
         prepared = prepare_held(folder.config, held, known)
@@ -67,7 +82,7 @@ def bring_up_to_date(
         difference = known.difference(fresh, live.dead)
         with folder.publishing() as now:
             if now.last_request != live.last_request:
-                continue  # it is already out of date
+                continue  # another deletion came in while the records were loaded
             if difference is not None:
                 raise InputError(
                     f"{folder.path}: {difference} since this run was made; give another folder with -o"
@@ -77,35 +92,23 @@ def bring_up_to_date(
             return prepared
 
 
-def finished(folder: RunFolder, finish: Finish | None) -> Live:
-    """What is live once the bytes of every request are destroyed: a new description knows them no more."""
-    if finish is not None:
-        finish(folder)
-    live = folder.live()
-    left = [request.position for request in live.requests if request.position not in live.finished]
-    if left and finish is None:
-        raise InputError(
-            f"{folder.path}: the request at {left[0]} is not completed; fedsgt retrain does that"
-        )
-    return finished(folder, finish) if left else live
+def live_after_recovery(folder: RunFolder, recover: Recover | None) -> Live:
+    """Return what is live once the files of every accepted request are destroyed.
 
-
-def _check_elsewhere(config: Config) -> None:
-    """What lies outside the run's folder is there, before that is made."""
-    check_trackers(config.engine.trackers)
-    if config.engine.name != "in-process":
-        check_flower()
-    url = config.store.url
-    if url is not None:
-        if url.startswith("memory:") and config.engine.workers:
-            raise InputError("store.url: memory is not shared with worker processes; set engine.workers = 0")
-        open_objects(url).names("modules/")
-
-
-def _created(path: Path, prepared: Prepared, tell: Listener) -> RunFolder:
-    """Nothing is written before everything is checked."""
-    prepared.check_contents(lambda share: tell(DataChecked(share)))
-    return create_run(path, prepared.run, describe(prepared))
+    A new description no longer knows the modules of deleted data, so their files must be gone before.
+    """
+    while True:
+        if recover is not None:
+            recover(folder)
+        live = folder.live()
+        pending = [request.position for request in live.requests if request.position not in live.finished]
+        if not pending:
+            return live
+        if recover is None:
+            raise InputError(
+                f"{folder.path}: request no. {pending[0]} is not completed; fedsgt retrain {folder.path} "
+                "completes it"
+            )
 
 
 def _build(folder: RunFolder, prepared: Prepared, tell: Listener, access: ClientAccess) -> None:
@@ -114,17 +117,19 @@ def _build(folder: RunFolder, prepared: Prepared, tell: Listener, access: Client
     tell(work_of(prepared, missing))
     if missing:
         with open_build(folder, prepared, tell, access) as build:
-            if present:  # retraining: the sequence that lacks least serves again first
-                build.run(soonest(prepared, present))
-                tell_built(folder)
+            if present:  # a retraining: one whole sequence serves again as soon as possible
+                build.run(most_complete_sequence(prepared, present))
+                record_built(folder)
             build.run(prepared.targets)
     if access.all_take_part(folder.config):
         check_participation(folder)
-    if missing or not _told(folder):  # it may have been stopped right before
-        tell_built(folder)
+    # A training may have been stopped after its last module and before the entry.
+    if missing or not _is_built_recorded(folder):
+        record_built(folder)
 
 
 def work_of(prepared: Prepared, missing: Sequence[Target]) -> WorkBegun:
+    """Return the event that these modules are about to be trained."""
     rounds, lacking = prepared.run.training.rounds, {target.groups for target in missing}
     sequences = tuple(tuple(sequence) for sequence in prepared.plan.sequences)
     return WorkBegun(
@@ -136,97 +141,66 @@ def work_of(prepared: Prepared, missing: Sequence[Target]) -> WorkBegun:
     )
 
 
-def soonest(prepared: Prepared, present: Collection[str]) -> list[Target]:
-    """The targets of the sequence with the fewest modules to train, of those that lack any."""
+def most_complete_sequence(prepared: Prepared, present: Collection[str]) -> list[Target]:
+    """Return the targets of the sequence that lacks the fewest modules, among those that lack any."""
     by_prefix = {target.groups: target for target in prepared.targets}
-    sequences = [
+    chains = [
         [by_prefix[order[:depth]] for depth in range(1, len(order) + 1)] for order in prepared.plan.sequences
     ]
-    lacking = [(sum(target.key not in present for target in path), path) for path in sequences]
+    lacking = [(sum(target.key not in present for target in chain), chain) for chain in chains]
     return min((entry for entry in lacking if entry[0]), key=lambda entry: entry[0])[1]
 
 
-def _told(folder: RunFolder) -> bool:
-    """Whether the ledger has it that all which is there was built."""
+def _is_built_recorded(folder: RunFolder) -> bool:
+    """Whether the ledger's last entry about modules says that all present ones are built."""
     changes = [entry for entry in folder.ledger.entries() if entry.kind in MODULES_CHANGED]
     last = changes[-1] if changes else None
     return last is not None and last.kind == Kind.BUILT and last.body["modules"] == len(folder.present())
 
 
-def tell_built(folder: RunFolder) -> None:
-    """Whoever serves this run looks for new modules."""
+def record_built(folder: RunFolder) -> None:
+    """Record in the ledger that modules were built; predictors of this run then look for new ones."""
     with folder.ledger.writing() as writer:
         writer.append(Kind.BUILT, {"modules": len(folder.present())})
 
 
-@contextmanager
-def open_build(
-    folder: RunFolder, prepared: Prepared, tell: Listener, access: ClientAccess = LOCAL
-) -> Iterator[Build]:
-    """A build into the run's store that deletions can reach, with its engine and its trackers."""
-    training, modules, deletions = prepared.run.training, folder.modules, RunDeletions(folder)
-    with open_trackers(prepared.run.engine.trackers, folder.path) as record:
-        events = EventStream(record_live(record, deletions), without_update_losses(tell))
-        trained: list[str] = []
-        try:
-            with access.engine(folder, prepared, events) as engine:
-                yield Build(
-                    prepared.recipe,
-                    modules,
-                    engine,
-                    training.rounds,
-                    training.seed,
-                    events,
-                    deletions,
-                    trained=trained,
-                )
-        except BackboneChanged:
-            # Nobody knows since when the frozen weights were others: no module of this build can be kept.
-            for key in trained:
-                modules.discard(key)
-            raise
+def check_participation(folder: RunFolder) -> None:
+    """Check that every client with records of a module's prefix took part in each of its rounds, with all.
 
-
-class RunDeletions:
-    """The deletions that the run's ledger has."""
-
-    def __init__(self, folder: RunFolder) -> None:
-        self.folder = folder
-
-    def dead(self) -> frozenset[int]:
-        return self.folder.live().dead
-
-    @contextmanager
-    def publishing(self) -> Iterator[frozenset[int]]:
-        with self.folder.publishing() as live:
-            yield live.dead
-
-
-def record_live(record: Listener, deletions: Deletions) -> Listener:
-    """Return a listener that passes on no update of a module that a deletion has hit.
-
-    A loss is made of the data. It is written while no deletion destroys, so that the next one finds it; the
-    build tells rounds and modules at such a time already.
+    Compares the manifests of the modules that are there with the records that the run has now, which are
+    all but the deleted ones. Only for runs in which all clients must take part: remote ones may be left out.
     """
-
-    def listen(event: Event) -> None:
-        if not isinstance(event, ClientUpdated):
-            record(event)
-            return
-        with deletions.publishing() as dead:
-            if dead.isdisjoint(event.groups):
-                record(event)
-
-    return listen
+    with folder.publishing() as live:  # the lock holds off deletions, which would remove manifests meanwhile
+        description, present = live.description, folder.present()
+        for entry in description.modules:
+            if entry.key in present:
+                _check_participants(description, entry, folder.modules.manifest(entry.key))
 
 
-def without_update_losses(listener: Listener) -> Listener:
-    """Return a listener that passes on updates without their loss.
+def _check_participants(description: Description, entry: ModuleEntry, manifest: Manifest) -> None:
+    expected = _records_by_client(description, entry.groups)
+    for number, found in enumerate(manifest.participants, start=1):
+        client = _first_difference(expected, found)
+        if client is not None:
+            took, holds = counted(found.get(client, 0), "record"), expected.get(client, 0)
+            raise InputError(
+                f"module {entry.key[:12]}, round {number}: client {client} took part with {took}, "
+                f"but holds {holds} of its groups; "
+                'train into another folder with -o, or set engine.absent to "go-on" if clients may be missing'
+            )
 
-    It may be told of a dead module's update, and what it writes lies where no deletion looks for it.
-    """
 
-    def listen(event: Event) -> None:
-        listener(replace(event, loss=None) if isinstance(event, ClientUpdated) else event)
+def _records_by_client(description: Description, groups: Collection[int]) -> dict[str, int]:
+    """Return how many records of these groups each client holds; clients without any are left out."""
+    held = {
+        client.name: sum(
+            records for records, group in zip(client.records, own, strict=True) if group in groups
+        )
+        for client, own in zip(description.clients, description.groups_of, strict=True)
+    }
+    return {name: records for name, records in held.items() if records}
 
-    return listen
+
+def _first_difference(expected: Mapping[str, int], found: Mapping[str, int]) -> str | None:
+    names = sorted({*expected, *found})
+    return next((name for name in names if expected.get(name) != found.get(name)), None)

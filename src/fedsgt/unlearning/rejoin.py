@@ -8,8 +8,9 @@ from itertools import count
 from pathlib import Path
 
 from fedsgt.build.prepare import Prepared, describe, prepare
+from fedsgt.build.run_build import open_build
 from fedsgt.build.targets import Target
-from fedsgt.build.train import bring_up_to_date, finished, open_build, tell_built, work_of
+from fedsgt.build.train import bring_up_to_date, live_after_recovery, record_built, work_of
 from fedsgt.data import load_table
 from fedsgt.engine.events import Listener
 from fedsgt.errors import InputError
@@ -41,7 +42,7 @@ def rejoin(folder: RunFolder, client: str, source: Path, slices: int, groups: in
     with folder.locked():
         bring_up_to_date(folder, recover)
         while True:
-            live = finished(folder, recover)
+            live = live_after_recovery(folder, recover)
             known, first = live.description, live.description.groups
             entry = _entry(folder, known, client, source, slices)
             wider = _widened(known, entry, groups, live.prefixes(folder.present()))
@@ -115,7 +116,7 @@ def _train(folder: RunFolder, prepared: Prepared, added: Sequence[int], tell: Li
     tell(work_of(prepared, wanted))
     with open_build(folder, prepared, tell) as build:
         trained = build.run(wanted)
-    tell_built(folder)
+    record_built(folder)
     return len(trained)
 
 

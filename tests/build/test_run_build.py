@@ -9,7 +9,8 @@ from pathlib import Path
 
 from tiny_world import Quiet, World
 
-from fedsgt.build.train import record_live, train, without_update_losses
+from fedsgt.build.run_build import record_live, without_update_losses
+from fedsgt.build.train import train
 from fedsgt.engine.events import ClientTrouble, ClientUpdated, Event, RoundFinished
 from fedsgt.runs.folder import RunFolder
 
