@@ -8,7 +8,7 @@ import pytest
 
 from fedsgt.errors import InputError
 from fedsgt.planning import recommend as module
-from fedsgt.planning.planner import Forecast, forecast
+from fedsgt.planning.planner import PlanScore, score_plan
 from fedsgt.planning.recommend import Recommendation, recommend
 from fedsgt.planning.stream import Counts, Stream
 from fedsgt.plans import kinds, make, rotations
@@ -39,18 +39,18 @@ def groups_joined(method: str, slices: int, groups: int) -> float:
     return float((group(method, slices, groups) > 0).sum(axis=1).mean())
 
 
-def setting(stream: Stream) -> Forecast:
-    return forecast(rotations(5, 3), group("random", 5, 5), stream)
+def setting(stream: Stream) -> PlanScore:
+    return score_plan(rotations(5, 3), group("random", 5, 5), stream)
 
 
 def advice(stream: Stream, max_passes: float = 12, target: float = 0.9) -> Recommendation:
     return recommend(setting(stream), CLIENTS, group, max_passes, target)
 
 
-def all_forecasts(stream: Stream, max_passes: float) -> list[Forecast]:
+def all_forecasts(stream: Stream, max_passes: float) -> list[PlanScore]:
     """Every plan that `make` gives, on every grouping tried."""
     return [
-        forecast(make(kind, groups, passes=limit), group(method, slices, groups), stream)
+        score_plan(make(kind, groups, passes=limit), group(method, slices, groups), stream)
         for groups in (3, 5)
         for slices in (1, 2, 5)
         if 2 * groups <= CLIENTS * slices
@@ -63,7 +63,7 @@ def all_forecasts(stream: Stream, max_passes: float) -> list[Forecast]:
 
 @pytest.mark.parametrize("max_passes", [2.0, 3.0, 5.5, 12.0, 40.0])
 def test_it_keeps_within_the_passes(max_passes: float) -> None:
-    assert advice(Stream(4), max_passes).best.forecast.plan.passes <= max_passes
+    assert advice(Stream(4), max_passes).best.score.plan.passes <= max_passes
 
 
 def test_it_meets_a_target_within_reach() -> None:
@@ -75,7 +75,7 @@ def test_it_meets_a_target_within_reach() -> None:
 def test_a_higher_target_is_paid_for_in_live_data() -> None:
     easy, hard = advice(Stream(4), 4, 0.5).best, advice(Stream(4), 4, 0.9).best
     assert 0.5 <= easy.survival < 0.9 <= hard.survival
-    assert easy.forecast.mean_live_share > hard.forecast.mean_live_share
+    assert easy.score.mean_live_share > hard.score.mean_live_share
 
 
 def test_of_those_that_meet_the_target_it_keeps_most_data_live() -> None:
@@ -83,7 +83,7 @@ def test_of_those_that_meet_the_target_it_keeps_most_data_live() -> None:
     found = advice(stream, 12, 0.8)
     enough = [scored for scored in all_forecasts(stream, 12) if scored.curves.alive[-1] >= 0.8]
     best = max(scored.mean_live_share for scored in enough)
-    assert found.best.forecast.mean_live_share == pytest.approx(best, abs=0.002)
+    assert found.best.score.mean_live_share == pytest.approx(best, abs=0.002)
 
 
 def test_of_equals_it_takes_the_cheaper() -> None:
@@ -91,9 +91,9 @@ def test_of_equals_it_takes_the_cheaper() -> None:
     equal = [
         scored
         for scored in all_forecasts(Stream(1), 40)
-        if round(scored.mean_live_share, 3) == round(found.best.forecast.mean_live_share, 3)
+        if round(scored.mean_live_share, 3) == round(found.best.score.mean_live_share, 3)
     ]
-    assert found.best.forecast.plan.passes <= min(scored.plan.passes for scored in equal) + 1e-9
+    assert found.best.score.plan.passes <= min(scored.plan.passes for scored in equal) + 1e-9
 
 
 def test_it_comes_closest_to_a_target_out_of_reach_and_says_so() -> None:
@@ -123,7 +123,7 @@ def test_the_reason_names_the_setting_and_its_figures() -> None:
     best = found.best
     assert best.label in found.reason()
     assert f"probability {best.survival:.2f}" in found.reason()
-    assert f"for {best.forecast.plan.passes:g} passes" in found.reason()
+    assert f"for {best.score.plan.passes:g} passes" in found.reason()
     assert f"against {found.given.curves.alive[-1]:.2f}" in found.reason()
     assert f"of the {found.searched} settings within 12 passes" in found.reason()
 
@@ -136,7 +136,7 @@ def test_affinity_comes_with_its_warning() -> None:
 
 def test_whole_clients_call_for_clients_in_few_groups() -> None:
     best = advice(Stream(3, 3), 12, 0.5).best
-    assert groups_joined(best.method, best.slices, best.forecast.plan.groups) < 1.5
+    assert groups_joined(best.method, best.slices, best.score.plan.groups) < 1.5
     assert groups_joined("random", 5, 5) > 3
 
 
@@ -147,7 +147,7 @@ def test_more_slices_lose_when_whole_clients_leave(monkeypatch: pytest.MonkeyPat
 
 def test_the_plan_is_the_one_that_a_run_would_train() -> None:
     best = advice(Stream(4)).best
-    assert best.forecast.plan == make(best.kind, best.forecast.plan.groups, passes=best.passes)
+    assert best.score.plan == make(best.kind, best.score.plan.groups, passes=best.passes)
 
 
 def test_every_group_mixes_at_least_two_slices() -> None:
@@ -201,7 +201,7 @@ def test_too_few_passes_are_refused(max_passes: float) -> None:
 
 def test_a_setting_that_nothing_beats_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "GROUPS", (3,))
-    good = forecast(make("greedy", 8), group("random", 5, 8), Stream(6))
+    good = score_plan(make("greedy", 8), group("random", 5, 8), Stream(6))
     found = recommend(good, CLIENTS, group, good.plan.passes)
     assert found.keep_given
     assert found.reason().startswith("Keep the setting given: ")

@@ -237,8 +237,8 @@ def test_curves_only_fall() -> None:
     ("requests", "whole", "message"),
     [
         (-1, 0, "requests: -1 is negative"),
-        (3, -1, "client requests: -1 is not among 0..3 requests"),
-        (3, 4, "client requests: 4 is not among 0..3 requests"),
+        (3, -1, "client requests: -1 is not from 0 to 3 (all requests)"),
+        (3, 4, "client requests: 4 is not from 0 to 3 (all requests)"),
     ],
 )
 def test_impossible_numbers_are_refused(requests: int, whole: int, message: str) -> None:
@@ -249,7 +249,7 @@ def test_impossible_numbers_are_refused(requests: int, whole: int, message: str)
 
 @pytest.mark.parametrize(("prior", "most"), [(None, 4), ((0.0, 0.5, 0.5, 0.0), 2)])
 def test_more_clients_than_can_leave_are_refused(prior: tuple[float, ...] | None, most: int) -> None:
-    with pytest.raises(InputError, match=f"^client requests: 5 whole clients of {most} cannot leave$"):
+    with pytest.raises(InputError, match=f"^client requests: 5, but only {most} clients can leave$"):
         run_stream(rotations(4), COUNTS, Stream(9, 5, prior))
 
 

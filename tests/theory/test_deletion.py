@@ -30,33 +30,33 @@ PRIORS = [
 ]
 
 
-def rate_by_first_step(prior: Sequence[Fraction], heads: Sequence[int]) -> Fraction:
-    """E[T] from the chain of unhit heads: wait for one of them to be hit, then go on without it."""
+def rate_by_first_step(prior: Sequence[Fraction], roots: Sequence[int]) -> Fraction:
+    """E[T] from the chain of unhit roots: wait for one of them to be hit, then go on without it."""
 
     @cache
     def rate(unhit: frozenset[int]) -> Fraction:
         if not unhit:
             return Fraction(0)
-        after = sum((prior[head] * rate(unhit - {head}) for head in unhit), Fraction(0))
-        return (1 + after) / sum(prior[head] for head in unhit)
+        after = sum((prior[root] * rate(unhit - {root}) for root in unhit), Fraction(0))
+        return (1 + after) / sum(prior[root] for root in unhit)
 
-    return rate(frozenset(heads))
+    return rate(frozenset(roots))
 
 
-def survival_by_streams(prior: Sequence[Fraction], heads: Sequence[int], requests: int) -> Fraction:
+def survival_by_streams(prior: Sequence[Fraction], roots: Sequence[int], requests: int) -> Fraction:
     streams = product(range(len(prior)), repeat=requests)
     return sum(
-        (math.prod((prior[g] for g in s), start=Fraction(1)) for s in streams if set(heads) - set(s)),
+        (math.prod((prior[g] for g in s), start=Fraction(1)) for s in streams if set(roots) - set(s)),
         Fraction(0),
     )
 
 
 @pytest.mark.parametrize(("groups", "budget"), [(1, 1), (4, 1), (4, 3), (6, 6), (5, 9)])
 def test_uniform_rate_equals_first_step_analysis(groups: int, budget: int) -> None:
-    heads = range(min(groups, budget))
-    expected = rate_by_first_step([Fraction(1, groups)] * groups, heads)
+    roots = range(min(groups, budget))
+    expected = rate_by_first_step([Fraction(1, groups)] * groups, roots)
     assert deletion_rate(groups, budget) == expected
-    assert deletion_rate_weighted([Fraction(1, groups)] * groups, heads) == expected
+    assert deletion_rate_weighted([Fraction(1, groups)] * groups, roots) == expected
     assert requests_survived(groups, budget) == expected - 1
 
 
@@ -69,22 +69,22 @@ def test_fedcio_is_the_full_coupon_collector() -> None:
 def test_weighted_rate_equals_first_step_analysis(prior: list[Fraction]) -> None:
     reachable = [group for group, share in enumerate(prior) if share]
     for count in range(1, len(reachable) + 1):
-        heads = reachable[-count:]
-        assert deletion_rate_weighted(prior, heads) == rate_by_first_step(prior, heads)
+        roots = reachable[-count:]
+        assert deletion_rate_weighted(prior, roots) == rate_by_first_step(prior, roots)
 
 
 @pytest.mark.parametrize("prior", PRIORS)
 @pytest.mark.parametrize("requests", [0, 1, 2, 4])
 def test_weighted_survival_equals_enumeration(prior: list[Fraction], requests: int) -> None:
-    for heads in ([0], [0, 1], [2, 0], list(range(len(prior)))):
-        assert survival_weighted(prior, heads, requests) == survival_by_streams(prior, heads, requests)
+    for roots in ([0], [0, 1], [2, 0], list(range(len(prior)))):
+        assert survival_weighted(prior, roots, requests) == survival_by_streams(prior, roots, requests)
 
 
-@pytest.mark.parametrize(("groups", "heads"), [(1, 1), (3, 2), (4, 4), (5, 1)])
+@pytest.mark.parametrize(("groups", "roots"), [(1, 1), (3, 2), (4, 4), (5, 1)])
 @pytest.mark.parametrize("requests", [0, 1, 3, 5])
-def test_uniform_survival_equals_enumeration(groups: int, heads: int, requests: int) -> None:
+def test_uniform_survival_equals_enumeration(groups: int, roots: int, requests: int) -> None:
     prior = [Fraction(1, groups)] * groups
-    assert survival(groups, heads, requests) == survival_by_streams(prior, range(heads), requests)
+    assert survival(groups, roots, requests) == survival_by_streams(prior, range(roots), requests)
 
 
 def test_rate_is_the_sum_of_the_survival_curve() -> None:
@@ -111,9 +111,9 @@ def test_repeated_heads_count_once() -> None:
 
 def test_many_equal_priors_stay_exact() -> None:
     prior = [Fraction(1, 40)] * 20 + [Fraction(1, 10)] * 5
-    heads = range(25)
-    alive = sum(float(survival_weighted(prior, heads, requests)) for requests in range(1200))
-    assert float(deletion_rate_weighted(prior, heads)) == pytest.approx(alive, rel=1e-9)
+    roots = range(25)
+    alive = sum(float(survival_weighted(prior, roots, requests)) for requests in range(1200))
+    assert float(deletion_rate_weighted(prior, roots)) == pytest.approx(alive, rel=1e-9)
 
 
 def test_fixed_point_sum_agrees_with_the_exact_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,7 +126,7 @@ def test_fixed_point_sum_agrees_with_the_exact_one(monkeypatch: pytest.MonkeyPat
 
 
 def test_many_different_float_priors_agree_with_the_integral() -> None:
-    # Requests as a Poisson stream of rate 1: the heads are then hit independently of one another.
+    # Requests as a Poisson stream of rate 1: the roots are then hit independently of one another.
     prior = np.random.default_rng(4).dirichlet(np.full(14, 4.0))
     value, _ = integrate.quad(lambda t: 1 - np.prod(1 - np.exp(-prior * t)), 0, 20 / prior.min(), limit=500)
     assert float(deletion_rate_weighted(prior.tolist(), range(14))) == pytest.approx(value, rel=1e-6)
@@ -135,7 +135,7 @@ def test_many_different_float_priors_agree_with_the_integral() -> None:
 def test_rate_and_survival_agree_with_simulation() -> None:
     rng = np.random.default_rng(11)
     streams = rng.integers(0, 10, size=(20_000, 300))
-    first_hit = np.stack([np.argmax(streams == head, axis=1) + 1 for head in range(6)])
+    first_hit = np.stack([np.argmax(streams == root, axis=1) + 1 for root in range(6)])
     failed = first_hit.max(axis=0)
     error = failed.std() / math.sqrt(len(failed))
     assert abs(failed.mean() - float(deletion_rate(10, 6))) < 4.5 * error
@@ -148,12 +148,12 @@ def test_rate_and_survival_agree_with_simulation() -> None:
 @settings(max_examples=60)
 @given(groups=st.integers(1, 12), data=st.data(), requests=st.integers(0, 25))
 def test_survival_is_a_falling_chance(groups: int, data: st.DataObject, requests: int) -> None:
-    heads = data.draw(st.integers(1, groups))
-    now = survival(groups, heads, requests)
-    assert 0 <= survival(groups, heads, requests + 1) <= now <= 1
-    if heads < groups:
-        assert now <= survival(groups, heads + 1, requests)
-    assert now == 1 or requests >= heads
+    roots = data.draw(st.integers(1, groups))
+    now = survival(groups, roots, requests)
+    assert 0 <= survival(groups, roots, requests + 1) <= now <= 1
+    if roots < groups:
+        assert now <= survival(groups, roots + 1, requests)
+    assert now == 1 or requests >= roots
 
 
 @settings(max_examples=60)

@@ -28,8 +28,8 @@ BAD: list[Bad] = [
     (lambda: theory.requests_survived(-2, 3), "groups is -2: must be at least 1"),
     (lambda: theory.fedcio_deletion_rate(0), "clusters is 0: must be at least 1"),
     (lambda: theory.deletion_rate(anything(2.5), 1), "groups is 2.5: must be a whole number"),
-    (lambda: theory.survival(3, 4, 1), "heads is 4: must be from 1 to 3"),
-    (lambda: theory.survival(3, 0, 1), "heads is 0: must be from 1 to 3"),
+    (lambda: theory.survival(3, 4, 1), "roots is 4: must be from 1 to 3"),
+    (lambda: theory.survival(3, 0, 1), "roots is 0: must be from 1 to 3"),
     (lambda: theory.survival(3, 3, -1), "requests is -1: must be at least 0"),
     (lambda: theory.distinct_groups(3, 2, 4), "hit is 4: must be from 0 to 3"),
     (lambda: theory.distinct_groups(3, -2, 1), "requests is -2: must be at least 0"),
@@ -49,9 +49,9 @@ BAD: list[Bad] = [
     (lambda: theory.survival_clients(0, 1, 1, 1, 0), "clients is 0: must be at least 1"),
     (lambda: theory.survival_clients(3, 0, 1, 1, 0), "slices is 0: must be at least 1"),
     (lambda: theory.survival_clients(3, 2, 7, 1, 0), "groups is 7: must be from 1 to clients x slices = 6"),
-    (lambda: theory.survival_clients(3, 2, 5, 6, 0), "heads is 6: must be from 1 to 5"),
+    (lambda: theory.survival_clients(3, 2, 5, 6, 0), "roots is 6: must be from 1 to 5"),
     (lambda: theory.survival_clients(3, 2, 5, 5, 4), "requests is 4: must be from 0 to 3"),
-    (lambda: theory.deletion_rate_clients(3, 2, 5, 0), "heads is 0: must be from 1 to 5"),
+    (lambda: theory.deletion_rate_clients(3, 2, 5, 0), "roots is 0: must be from 1 to 5"),
     (lambda: theory.fedcio_deletion_rate_clients(3, 4), "clusters is 4: must be from 1 to 3"),
     (lambda: theory.client_rounds_independent(0, 2), "groups is 0: must be at least 1"),
     (lambda: theory.client_rounds_independent(4, 0), "slices is 0: must be at least 1"),
@@ -80,8 +80,8 @@ BAD: list[Bad] = [
         lambda: theory.survival_weighted(anything(["1"]), [0], 1),
         "prior of group 0 is '1': must be a number from 0 to 1",
     ),
-    (lambda: theory.survival_weighted([1], [], 1), "heads is empty: must hold at least one group"),
-    (lambda: theory.survival_weighted([1], [1], 1), "head is 1: must be from 0 to 0"),
+    (lambda: theory.survival_weighted([1], [], 1), "roots is empty: must hold at least one group"),
+    (lambda: theory.survival_weighted([1], [1], 1), "root is 1: must be from 0 to 0"),
     (lambda: theory.survival_weighted([1], [0], -1), "requests is -1: must be at least 0"),
 ]
 
@@ -106,7 +106,7 @@ def test_too_many_different_sums_are_refused(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(deletion_module, "_MOST_SUBSET_SUMS", 100)
     prior = [Fraction(2**k, 2**8 - 1) for k in range(8)]
     with pytest.raises(
-        InputError, match=r"^heads is 8 groups whose priors differ: must be .* at most 100 sums$"
+        InputError, match=r"^roots is 8 groups whose priors differ: must be .* at most 100 sums$"
     ):
         theory.deletion_rate_weighted(prior, range(8))
     assert theory.deletion_rate_weighted([Fraction(1, 99)] * 99, range(99)) == theory.deletion_rate(99, 99)

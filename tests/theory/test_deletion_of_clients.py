@@ -30,26 +30,26 @@ def balanced_groupings(slices: int, groups: int) -> Iterator[tuple[int, ...]]:
             yield grouping
 
 
-def failing_requests(clients: int, slices: int, groups: int, heads: int) -> list[int]:
+def failing_requests(clients: int, slices: int, groups: int, roots: int) -> list[int]:
     """The failing request of each grouping and each order; slice i belongs to client i mod clients."""
     return [
         1
         + max(
-            min(order.index(i % clients) for i, group in enumerate(grouping) if group == head)
-            for head in range(heads)
+            min(order.index(i % clients) for i, group in enumerate(grouping) if group == root)
+            for root in range(roots)
         )
         for grouping in balanced_groupings(clients * slices, groups)
         for order in permutations(range(clients))
     ]
 
 
-@pytest.mark.parametrize(("clients", "slices", "groups", "heads"), SMALL)
-def test_clients_equal_enumeration(clients: int, slices: int, groups: int, heads: int) -> None:
-    failing = failing_requests(clients, slices, groups, heads)
-    assert deletion_rate_clients(clients, slices, groups, heads) == Fraction(sum(failing), len(failing))
+@pytest.mark.parametrize(("clients", "slices", "groups", "roots"), SMALL)
+def test_clients_equal_enumeration(clients: int, slices: int, groups: int, roots: int) -> None:
+    failing = failing_requests(clients, slices, groups, roots)
+    assert deletion_rate_clients(clients, slices, groups, roots) == Fraction(sum(failing), len(failing))
     for requests in range(clients + 1):
         alive = Fraction(sum(request > requests for request in failing), len(failing))
-        assert survival_clients(clients, slices, groups, heads, requests) == alive
+        assert survival_clients(clients, slices, groups, roots, requests) == alive
 
 
 @pytest.mark.parametrize(("clients", "clusters"), [(4, 2), (5, 2), (5, 3), (6, 4), (4, 4), (3, 1)])
@@ -63,18 +63,18 @@ def test_fedcio_equals_enumeration_of_orders(clients: int, clusters: int) -> Non
 
 
 @pytest.mark.parametrize(
-    ("clients", "slices", "groups", "heads"), [(10, 5, 10, 10), (7, 3, 5, 4), (13, 2, 8, 3)]
+    ("clients", "slices", "groups", "roots"), [(10, 5, 10, 10), (7, 3, 5, 4), (13, 2, 8, 3)]
 )
-def test_clients_agree_with_simulation(clients: int, slices: int, groups: int, heads: int) -> None:
+def test_clients_agree_with_simulation(clients: int, slices: int, groups: int, roots: int) -> None:
     rng = np.random.default_rng(3)
     owners = np.repeat(np.arange(clients), slices)
     failing = []
     for _ in range(6_000):
         # Leaving in the order 0, 1, ... is as random as any: the slices are dealt at random.
         dealt = np.array_split(rng.permutation(owners), groups)
-        failing.append(1 + max(dealt[head].min() for head in rng.choice(groups, heads, replace=False)))
+        failing.append(1 + max(dealt[root].min() for root in rng.choice(groups, roots, replace=False)))
     error = np.std(failing) / math.sqrt(len(failing))
-    assert abs(np.mean(failing) - float(deletion_rate_clients(clients, slices, groups, heads))) < 4.5 * error
+    assert abs(np.mean(failing) - float(deletion_rate_clients(clients, slices, groups, roots))) < 4.5 * error
 
 
 def test_more_slices_cost_availability() -> None:

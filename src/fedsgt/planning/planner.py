@@ -1,4 +1,4 @@
-"""What a plan would cost and how long it would serve, before anything is trained."""
+"""Score a plan before anything is trained: how long it would serve, and what it would cost."""
 
 from __future__ import annotations
 
@@ -15,28 +15,36 @@ from fedsgt.plans.scoring.montecarlo import Curves
 
 
 @dataclass(frozen=True)
-class Traffic:
-    """What one client sends and fetches over a whole training, averaged over the clients."""
+class ExpectedTraffic:
+    """Rounds and modules of one client over a whole training."""
 
     rounds: float
+    """Mean number of rounds that a client takes part in."""
     least_rounds: int
     most_rounds: int
     modules_up: float
+    """Mean number of modules that a client sends."""
     modules_down: float
+    """Mean number of modules that a client fetches."""
 
 
 @dataclass(frozen=True)
-class Forecast:
-    """One setting, scored: service over the stream, cost, traffic and storage."""
+class PlanScore:
+    """Service of a plan over a stream of requests, with its cost, traffic and storage."""
 
     plan: Plan
     stream: Stream
     curves: Curves
+    """Service after each request of the stream."""
     deletion_rate: float
+    """Expected requests up to the exhausting one, if all are for single slices."""
     deletion_rate_clients: Estimate | None
-    traffic: Traffic
+    """The same if all requests are for whole clients; None if the stream has none of these."""
+    traffic: ExpectedTraffic
     module_bytes: int
+    """Size of one module."""
     fedavg_rounds: int
+    """Rounds of FedAvg that the cost is compared with."""
 
     @property
     def live_share(self) -> list[float]:
@@ -45,21 +53,22 @@ class Forecast:
 
     @property
     def mean_live_share(self) -> float:
-        """Its mean over the stream, from the first request on."""
+        """Mean of `live_share` over the stream, from the first request on."""
         after = self.live_share[1:] or self.live_share
         return sum(after) / len(after)
 
     @property
     def fedretrain_passes(self) -> int:
-        """FedAvg once, and again after each request."""
+        """Passes of FedRetrain: FedAvg once, and again after each request."""
         return self.fedavg_rounds * (1 + self.stream.requests)
 
     @property
     def break_even(self) -> int:
-        """The request from which on retraining each time has cost more than this plan."""
+        """Number of requests after which retraining each time has cost more than this plan."""
         return max(0, floor(self.plan.passes / self.fedavg_rounds - 1 + 1e-9) + 1)
 
     def to_json(self) -> dict[str, Any]:
+        """Return the score as `fedsgt plan --json` prints it."""
         plan, curves, traffic = self.plan, self.curves, self.traffic
         return {
             "plan": {
@@ -96,13 +105,13 @@ class Forecast:
         }
 
 
-def forecast(
+def score_plan(
     plan: Plan, counts: Counts, stream: Stream, module_bytes: int = 2_400_000, fedavg_rounds: int = 10
-) -> Forecast:
-    """Score a plan for clients whose slices lie in groups as `counts` (clients x groups) says."""
+) -> PlanScore:
+    """Score a plan; `counts` has the slices of each client (row) in each group (column)."""
     prior = None if stream.prior is None else check_prior(stream.prior, len(counts), "client")
     curves = run_stream(plan, counts, stream)
-    return Forecast(
+    return PlanScore(
         plan,
         stream,
         curves,
@@ -115,17 +124,20 @@ def forecast(
 
 
 def _rate_of_clients(plan: Plan, counts: Counts, stream: Stream) -> Estimate:
-    """The deletion rate if all requests were whole clients; infinite if those who may leave spare a root."""
+    """Return the deletion rate if all requests were for whole clients.
+
+    It is infinite if the clients that may leave hold no slice of some root.
+    """
     leaving = len(counts) if stream.prior is None else sum(chance > 0 for chance in stream.prior)
     curves = run_stream(plan, counts, Stream(leaving, leaving, stream.prior))
     return Estimate(float("inf")) if curves.alive[-1] > 0 else curves.rate
 
 
-def _traffic(plan: Plan, counts: Counts) -> Traffic:
-    """A round brings down what it starts from and sends it up trained; frozen modules come down once each."""
+def _traffic(plan: Plan, counts: Counts) -> ExpectedTraffic:
+    """Count modules: each round fetches one and sends one, and each frozen module is fetched once."""
     rounds: NDArray[np.int64] = plan.client_rounds(counts)
     fetched = plan.client_downloads(counts)
-    return Traffic(
+    return ExpectedTraffic(
         float(rounds.mean()),
         int(rounds.min()),
         int(rounds.max()),
@@ -135,5 +147,5 @@ def _traffic(plan: Plan, counts: Counts) -> Traffic:
 
 
 def _finite(value: float | None) -> float | None:
-    """JSON knows no infinity."""
+    """Replace infinity by None, because JSON has no infinity."""
     return value if value is not None and np.isfinite(value) else None

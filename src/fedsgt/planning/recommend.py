@@ -1,4 +1,4 @@
-"""A search over groups, sequences, slices, plans and groupings for the setting that serves a stream best."""
+"""Search groups, sequences, slices, plans and groupings for the setting that serves a stream best."""
 
 from __future__ import annotations
 
@@ -6,38 +6,46 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from fedsgt.errors import InputError
-from fedsgt.planning.planner import Forecast, forecast
+from fedsgt.planning.planner import PlanScore, score_plan
 from fedsgt.planning.stream import Counts
 from fedsgt.plans import Plan, make
 from fedsgt.plans.tree.search import Progress, ignore, tree
 
 GROUPS = (3, 4, 5, 6, 8, 10, 12, 16)
 SLICES = (1, 2, 3, 5, 10)
-MIXED = 2  # slices of a group at the least: a group of one slice would show one client's data alone
-SCREENED = 0.7  # of the time, more or less, when the choice is made
-SCREENING = 0.1  # of the usual search, for all candidates but the one chosen
-METHODS = ("random", "affinity")  # the others need embeddings of the data
+# Fewest slices in a group: a module of a group with one slice would show one client's data alone.
+MIXED = 2
+# About the share of the time that has passed when the best candidate is chosen, for the progress shown.
+SCREENED = 0.7
+# Effort of tree searches for candidates; only the plan of the chosen one is searched in full.
+SCREENING = 0.1
+# The other methods look at the data, which a planner does not have.
+METHODS = ("random", "affinity")
 
-GroupSlices = Callable[[str, int, int], Counts]  # method, slices a client, groups -> clients x groups
+# Makes clients x groups from a method, slices of each client and a number of groups.
+GroupSlices = Callable[[str, int, int], Counts]
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A setting with its forecast."""
+    """A setting and its score."""
 
     method: str
     slices: int
     kind: str
-    passes: float | None  # the limit the plan was made with, if any
-    forecast: Forecast
+    passes: float | None
+    """Limit on passes that the plan was made with, if any."""
+    score: PlanScore
 
     @property
     def survival(self) -> float:
-        return float(self.forecast.curves.alive[-1])
+        """Probability of service after the last request."""
+        return float(self.score.curves.alive[-1])
 
     @property
     def label(self) -> str:
-        plan = self.forecast.plan
+        """The setting in words."""
+        plan = self.score.plan
         return (
             f"L={plan.groups} groups, B={len(plan.sequences)} sequences, S={self.slices} slices a client,"
             f" {self.kind} plan, {self.method} grouping"
@@ -46,24 +54,27 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Recommendation:
+    """The best setting found, beside the given one."""
+
     best: Candidate
-    given: Forecast
+    given: PlanScore
     target: float
     max_passes: float
     searched: int
 
     @property
     def meets_target(self) -> bool:
+        """Whether the best setting survives with the wanted probability."""
         return self.best.survival >= self.target
 
     @property
     def keep_given(self) -> bool:
-        """Nothing found is better than what was there."""
+        """Whether no setting found is better than the given one."""
         affordable = self.given.plan.passes <= self.max_passes
-        return affordable and rank(self.given, self.target) >= rank(self.best.forecast, self.target)
+        return affordable and rank(self.given, self.target) >= rank(self.best.score, self.target)
 
     def reason(self) -> str:
-        """Why, in two sentences."""
+        """Give the reason for the recommendation in two sentences."""
         return self._why_keep() if self.keep_given else f"{self._why_take()} {self._trade_off()}"
 
     def _why_keep(self) -> str:
@@ -78,11 +89,11 @@ class Recommendation:
     def _why_take(self) -> str:
         best, requests = self.best, self.given.stream.requests
         served = f"it is alive after {requests} requests with probability {best.survival:.2f}"
-        kept = f"keeps {best.forecast.mean_live_share:.0%} of the data live on average"
+        kept = f"keeps {best.score.mean_live_share:.0%} of the data live on average"
         given = (
             f"{self.given.curves.alive[-1]:.2f} and {self.given.mean_live_share:.0%} for the setting given"
         )
-        passes = f"for {best.forecast.plan.passes:g} passes"
+        passes = f"for {best.score.plan.passes:g} passes"
         return f"Take {best.label}: {served} and {kept}, against {given}, {passes}."
 
     def _trade_off(self) -> str:
@@ -103,14 +114,14 @@ class Recommendation:
 
 
 def recommend(
-    given: Forecast,
+    given: PlanScore,
     clients: int,
     group: GroupSlices,
     max_passes: float,
     target: float = 0.9,
     progress: Progress = ignore,
 ) -> Recommendation:
-    """The setting with most live data over the stream, of those that survive it at no more than this cost."""
+    """Return the setting that keeps most data live, among those that survive the stream within the cost."""
     if not 0 < target < 1:
         raise InputError(f"target: {target:g} is not a probability above 0 and below 1")
     if not max_passes >= (GROUPS[0] + 1) / 2:
@@ -120,31 +131,32 @@ def recommend(
     found = list(_candidates(given, clients, group, max_passes, progress))
     if not found:
         raise InputError(f"clients: no setting searched can group {clients} clients within their limits")
-    best = max(found, key=lambda candidate: rank(candidate.forecast, target))
+    best = max(found, key=lambda candidate: rank(candidate.score, target))
     full = _made_fully(best, given, group, lambda share: progress(SCREENED + (1 - SCREENED) * share))
     progress(1.0)
     return Recommendation(full, given, target, max_passes, len(found))
 
 
-def rank(scored: Forecast, target: float) -> tuple[bool, float, float]:
-    """Those that survive by their live data, then by cost; the others by how near they come."""
+def rank(scored: PlanScore, target: float) -> tuple[bool, float, float]:
+    """Rank a setting: survivors first, by live data and then cost; others by how near they come."""
     survival, live = float(scored.curves.alive[-1]), scored.mean_live_share
     if survival >= target:
         return True, round(live, 3), -scored.plan.passes
     return False, round(survival, 3), live
 
 
-def _made_fully(best: Candidate, given: Forecast, group: GroupSlices, progress: Progress) -> Candidate:
-    """The candidate with its plan as `make` gives it, which is what a run would train."""
-    plan = make(best.kind, best.forecast.plan.groups, passes=best.passes, progress=progress)
+def _made_fully(best: Candidate, given: PlanScore, group: GroupSlices, progress: Progress) -> Candidate:
+    """Return the candidate with the plan that a run would train, searched in full."""
+    plan = make(best.kind, best.score.plan.groups, passes=best.passes, progress=progress)
     counts = group(best.method, best.slices, plan.groups)
-    scored = forecast(plan, counts, given.stream, given.module_bytes, given.fedavg_rounds)
-    return replace(best, forecast=scored)
+    scored = score_plan(plan, counts, given.stream, given.module_bytes, given.fedavg_rounds)
+    return replace(best, score=scored)
 
 
 def _candidates(
-    given: Forecast, clients: int, group: GroupSlices, max_passes: float, progress: Progress
+    given: PlanScore, clients: int, group: GroupSlices, max_passes: float, progress: Progress
 ) -> Iterator[Candidate]:
+    """Yield every setting that can be grouped within the limits and afforded, scored."""
     most = clients * max(SLICES) // MIXED
     sizes = [groups for groups in GROUPS if groups <= most and (groups + 1) / 2 <= max_passes]
     for index, groups in enumerate(sizes):
@@ -158,12 +170,12 @@ def _candidates(
                 if counts is None:
                     continue
                 for kind, limit, plan in plans:
-                    scored = forecast(plan, counts, given.stream, given.module_bytes, given.fedavg_rounds)
+                    scored = score_plan(plan, counts, given.stream, given.module_bytes, given.fedavg_rounds)
                     yield Candidate(method, slices, kind, limit, scored)
 
 
 def _grouped(group: GroupSlices, method: str, slices: int, groups: int) -> Counts | None:
-    """None where the clients' limits leave no way to group so."""
+    """Return None if no grouping satisfies the clients' limits."""
     try:
         return group(method, slices, groups)
     except InputError:
@@ -171,6 +183,7 @@ def _grouped(group: GroupSlices, method: str, slices: int, groups: int) -> Count
 
 
 def _plans(groups: int, max_passes: float) -> Iterator[tuple[str, float | None, Plan]]:
+    """Yield kind, limit on passes and plan of each plan worth a look."""
     yield "rotations", max_passes, make("rotations", groups, passes=max_passes)
     yield "greedy", max_passes, make("greedy", groups, passes=max_passes)
     yield "tree", max_passes, tree(groups, passes=max_passes, effort=SCREENING)

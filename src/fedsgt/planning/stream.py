@@ -1,7 +1,8 @@
-"""What a stream of requests does to a plan, when it is known which client's slices are in which group.
+"""Streams of requests, and what they leave of a plan if the groups of each client's slices are known.
 
-A request deletes records of one slice, or it deletes a whole client, which hits every group the client is in.
-A client that has left files nothing more. The paper treats single slices alone and draws groups uniformly.
+A request deletes records of one slice, or a whole client, which hits every group that the client is in. A
+client that has left makes no further request. The paper has requests for single slices only, and draws their
+groups uniformly.
 """
 
 from __future__ import annotations
@@ -19,43 +20,52 @@ from fedsgt.plans.scoring.montecarlo import Curves, independent_hits, simulate
 from fedsgt.plans.scoring.scores import Expansion, expansion
 from fedsgt.plans.scoring.subsets import LARGEST_EXACT, subset_sums, subset_totals
 
+# Tries to draw a client that has not left, before the chances of those left are worked out.
 REDRAWS = 20
-NOTHING = 1e-15  # a chance of service below rounding: what follows is zero
+# A probability of service below this is rounding, and all later ones are zero.
+NOTHING = 1e-15
 
+# Slices of each client (row) in each group (column).
 Counts = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class Stream:
-    """So many requests, so many of them whole clients (spread evenly), from clients drawn by the prior."""
+    """A stream of requests from clients that are drawn by a prior."""
 
     requests: int
+    """Number of requests."""
     whole_clients: int = 0
+    """Number of requests among them that delete a whole client, spread evenly over the stream."""
     prior: tuple[float, ...] | None = None
+    """Chance of each client to make a request; None is uniform."""
 
     def __post_init__(self) -> None:
         if self.requests < 0:
             raise InputError(f"requests: {self.requests} is negative")
         if not 0 <= self.whole_clients <= self.requests:
             raise InputError(
-                f"client requests: {self.whole_clients} is not among 0..{self.requests} requests"
+                f"client requests: {self.whole_clients} is not from 0 to {self.requests} (all requests)"
             )
 
     def kinds(self) -> list[bool]:
-        """For each request in turn, whether a whole client leaves."""
+        """Return, for each request in turn, whether it deletes a whole client."""
         left = [self.whole_clients * count // max(1, self.requests) for count in range(self.requests + 1)]
         return [after > before for before, after in pairwise(left)]
 
 
 def run_stream(plan: Plan, counts: Counts, stream: Stream) -> Curves:
-    """Exact up to 20 groups, unless whole clients leave under an uneven prior; else Monte Carlo."""
+    """Return the service of a plan after each request.
+
+    It is exact up to 20 groups, unless whole clients leave under an uneven prior; else it is simulated.
+    """
     clients = counts.shape[0]
     if counts.shape != (clients, plan.groups):
         raise InputError(f"counts: shape {counts.shape}; the plan needs clients x {plan.groups} groups")
     prior = None if stream.prior is None else check_prior(stream.prior, clients, "client")
     may_leave = clients if prior is None else int((prior > 0).sum())
     if stream.whole_clients > may_leave:
-        raise InputError(f"client requests: {stream.whole_clients} whole clients of {may_leave} cannot leave")
+        raise InputError(f"client requests: {stream.whole_clients}, but only {may_leave} clients can leave")
     even = prior is None or bool(np.ptp(prior) == 0)
     if plan.groups <= LARGEST_EXACT and (even or stream.whole_clients == 0):
         return _exact(plan, counts, stream, prior)
@@ -63,7 +73,7 @@ def run_stream(plan: Plan, counts: Counts, stream: Stream) -> Curves:
 
 
 def group_prior(counts: Counts, prior: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
-    """The chance that a request for one slice hits each group: a client by the prior, then a slice of it."""
+    """Return the chance of each group to be hit by a request for a random slice of a client by the prior."""
     shares = counts / counts.sum(axis=1, keepdims=True)
     weights = np.full(len(counts), 1 / len(counts)) if prior is None else prior
     chances: NDArray[np.float64] = weights @ shares
@@ -71,20 +81,22 @@ def group_prior(counts: Counts, prior: NDArray[np.float64] | None = None) -> NDA
 
 
 def _exact(plan: Plan, counts: Counts, stream: Stream, prior: NDArray[np.float64] | None) -> Curves:
-    """P(B unhit) request by request for every B that the plan's expansion needs."""
+    """Update P(B unhit) request by request, for every set B of the plan's expansion."""
     clients, terms = counts.shape[0], expansion(plan)
     hit = subset_sums(group_prior(counts, prior))[terms.masks]
     outside = _clients_outside(plan.groups, counts, terms)
     unhit, gone = np.ones(len(terms.masks)), 0
     live, alive = [Estimate(terms.live.sum())], [Estimate(terms.alive.sum())]
     for whole_client in stream.kinds():
-        if whole_client:  # the next to leave must be one with no slice in B
+        if whole_client:
+            # B stays unhit if the next client to leave has no slice in it.
             unhit *= np.maximum(outside - gone, 0) / (clients - gone)
             gone += 1
-        else:  # those who left held nothing of B, so the others' chance of hitting it rises
+        else:
+            # The clients that left had no slice in B, so the others hit it with a higher chance.
             unhit *= np.maximum(1 - hit * clients / (clients - gone), 0)
         live.append(Estimate(float(terms.live @ unhit)))
-        alive.append(Estimate(float(np.clip(terms.alive @ unhit, 0, 1))))  # rounding may step out
+        alive.append(Estimate(float(np.clip(terms.alive @ unhit, 0, 1))))  # rounding may leave 0..1
         if alive[-1] < NOTHING:
             break
     over = [Estimate(0.0)] * (stream.requests + 1 - len(live))
@@ -92,7 +104,7 @@ def _exact(plan: Plan, counts: Counts, stream: Stream, prior: NDArray[np.float64
 
 
 def _clients_outside(groups: int, counts: Counts, terms: Expansion) -> NDArray[np.float64]:
-    """For each B of the expansion, how many clients have no slice in it."""
+    """Return the number of clients without a slice in B, for each B of the expansion."""
     held = ((counts > 0) << np.arange(groups)).sum(axis=1)
     table = np.bincount(held, minlength=1 << groups).astype(np.float64)
     subset_totals(table)
@@ -102,6 +114,7 @@ def _clients_outside(groups: int, counts: Counts, terms: Expansion) -> NDArray[n
 
 
 def _simulated(plan: Plan, counts: Counts, stream: Stream, prior: NDArray[np.float64] | None) -> Curves:
+    """Estimate the service by simulation."""
     if stream.whole_clients == 0:
         draw = independent_hits(plan.groups, stream.requests, group_prior(counts, prior))
     else:
@@ -113,35 +126,36 @@ def _simulated(plan: Plan, counts: Counts, stream: Stream, prior: NDArray[np.flo
 def _first_hits(
     counts: Counts, stream: Stream, prior: NDArray[np.float64], rng: np.random.Generator, trials: int
 ) -> NDArray[np.int64]:
-    """Which request first hits each group, for each trial (one past the last where none does)."""
+    """Return the request that first hits each group in each trial; one past the last if none does."""
     groups = counts.shape[1]
     slice_shares = np.cumsum(counts / counts.sum(axis=1, keepdims=True), axis=1)
     hits = np.full((trials, groups), stream.requests + 1, dtype=np.int64)
     gone = np.empty((trials, 0), dtype=np.int64)
     for request, whole_client in enumerate(stream.kinds(), start=1):
         if (hits < request).all():
-            break  # nothing is left to hit
+            break  # every group is hit already
         drawn = _draw_clients(prior, gone, rng)
         if whole_client:
-            struck = counts[drawn] > 0
+            hit_now = counts[drawn] > 0
             gone = np.column_stack([gone, drawn])
         else:
             group = (slice_shares[drawn] < rng.random((trials, 1))).sum(axis=1).clip(max=groups - 1)
-            struck = np.arange(groups) == group[:, None]
-        hits = np.where(struck, np.minimum(hits, request), hits)
+            hit_now = np.arange(groups) == group[:, None]
+        hits = np.where(hit_now, np.minimum(hits, request), hits)
     return hits
 
 
 def _draw_clients(
     prior: NDArray[np.float64], gone: NDArray[np.int64], rng: np.random.Generator
 ) -> NDArray[np.int64]:
-    """A client for each trial, by the prior among those not gone: drawn again while it is one that left."""
+    """Draw a client for each trial by the prior, again if it has left already."""
     ladder, again = np.cumsum(prior), np.arange(len(gone))
     drawn = np.zeros(len(gone), dtype=np.int64)
     for _ in range(REDRAWS):
         drawn[again] = np.searchsorted(ladder, rng.random(len(again)) * ladder[-1], side="right")
         again = np.flatnonzero((gone == drawn[:, None]).any(axis=1))
-    for trial in again:  # those who left held nearly all the chance
+    # The clients that left had nearly all the chance in these trials: draw among the others directly.
+    for trial in again:
         left = prior.copy()
         left[gone[trial]] = 0
         rest = np.cumsum(left)

@@ -1,4 +1,4 @@
-"""Closed forms of the paper's analysis, corrected and extended, exact in `fractions.Fraction`."""
+"""Closed forms of the paper's analysis, corrected and extended, as exact fractions."""
 
 from fedsgt.theory.communication import (
     client_rounds_balanced,

@@ -1,4 +1,4 @@
-"""What training costs: rounds that a client takes part in, and passes over the data."""
+"""Costs of training: rounds that a client takes part in, and passes over the data."""
 
 from collections.abc import Iterable
 from fractions import Fraction
@@ -8,7 +8,7 @@ from fedsgt.theory.numbers import check_slices, check_whole, distinct_groups, si
 
 
 def groups_joined_independent(groups: int, slices: int, joined: int) -> Fraction:
-    """Pr(K = joined) when each of a client's slices picks its group independently.
+    """Return Pr(K = joined) if each of a client's slices picks its group independently.
 
     Eq. (K-dist-app), appendix 'Detailed Communication Cost Derivation': C(L,k) k! S(S,k) / L^S. The
     paper's own grouping is balanced, so its slices are not independent: see `groups_joined_balanced`.
@@ -20,7 +20,7 @@ def groups_joined_independent(groups: int, slices: int, joined: int) -> Fraction
 
 
 def groups_joined_balanced(clients: int, slices: int, groups: int, joined: int) -> Fraction:
-    """Pr(K = joined) when all clients' slices are dealt to groups of equal size at random.
+    """Return Pr(K = joined) if all clients' slices are dealt to groups of equal size at random.
 
     Corrects Eq. (K-dist-app): with M = N*S slices and q = M/L it is
     C(L,k) sum_j (-1)^j C(k,j) C((k-j)q, S) / C(M,S). Here in the equal form
@@ -38,7 +38,7 @@ def groups_joined_balanced(clients: int, slices: int, groups: int, joined: int) 
 
 
 def client_rounds_independent(groups: int, slices: int, budget: int | None = None) -> Fraction:
-    """B (L+1) sum_k Pr(K=k) k/(k+1): the rounds a client joins, on average, if slices were independent.
+    """Return B (L+1) sum_k Pr(K=k) k/(k+1), a client's expected rounds if slices were independent.
 
     Eq. (main-comm), section 'Communication Overhead', for any budget; `budget` None is the paper's B = L.
     """
@@ -49,7 +49,7 @@ def client_rounds_independent(groups: int, slices: int, budget: int | None = Non
 
 
 def client_rounds_balanced(clients: int, slices: int, groups: int, budget: int | None = None) -> Fraction:
-    """B (L+1) sum_k Pr(K=k) k/(k+1): the rounds a client joins, on average, under balanced grouping.
+    """Return B (L+1) sum_k Pr(K=k) k/(k+1), a client's expected rounds under balanced grouping.
 
     Corrects Eq. (main-comm) by the law of `groups_joined_balanced`; `budget` None is B = L.
     """
@@ -59,14 +59,14 @@ def client_rounds_balanced(clients: int, slices: int, groups: int, budget: int |
 
 
 def _client_rounds(groups: int, budget: int | None, law: Iterable[Fraction]) -> Fraction:
-    """Eq. (cost-K-app), averaged over the law of K: from the first of its k groups on, a client is in."""
+    """Average Eq. (cost-K-app) over the law of K: a client takes part from the first of its groups on."""
     sequences = groups if budget is None else check_whole("budget", budget, 1)
     share = sum((chance * Fraction(k, k + 1) for k, chance in enumerate(law)), Fraction(0))
     return sequences * (groups + 1) * share
 
 
 def passes(groups: int, budget: int) -> Fraction:
-    """B (L+1)/2: passes over all data, per local epoch, that training B sequences takes.
+    """Return B (L+1)/2, the passes over all data that B sequences take for each local epoch.
 
     Section 'Training Complexity', C_train without E, |D| and P; phase i passes over i of the L groups.
     """
@@ -75,7 +75,7 @@ def passes(groups: int, budget: int) -> Fraction:
 
 
 def matched_budget(rounds: int, groups: int) -> Fraction:
-    """2 T L / (L+1): the budget that costs as much as FedAvg's T rounds on L modules.
+    """Return 2 T L / (L+1), the budget that costs as much as FedAvg's T rounds on L modules.
 
     The boxed formula of section 'Training Complexity'. At T = L = 10 the paper's text says about 36; its
     own formula gives 18.18.
@@ -85,7 +85,7 @@ def matched_budget(rounds: int, groups: int) -> Fraction:
 
 
 def matched_budget_passes(rounds: int, groups: int) -> Fraction:
-    """2 T / (L+1): the budget at which FedSGT's passes over the data, B (L+1)/2, equal FedAvg's T.
+    """Return 2 T / (L+1), the budget at which FedSGT's passes, B (L+1)/2, equal FedAvg's T.
 
     Corrects the boxed formula of section 'Training Complexity', which charges FedAvg L times for each
     pass. At T = L = 10 it is 20/11, and B = L = 10 costs 55 passes against 10.

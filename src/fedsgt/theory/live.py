@@ -1,4 +1,4 @@
-"""How much of the best sequence is still live after uniform requests (the paper's E[U] and E[R])."""
+"""Live groups of the best sequence after uniform requests (the paper's E[U] and E[R])."""
 
 from collections.abc import Iterable
 from fractions import Fraction
@@ -11,7 +11,7 @@ from fedsgt.theory.numbers import as_whole, check_whole, streams_by_hit
 
 
 def span_given(groups: int, hit: int) -> Fraction:
-    """E[U | M = hit]: the expected cyclic span when exactly `hit` distinct groups were hit.
+    """Return E[U | M = hit], the expected cyclic span if exactly `hit` distinct groups were hit.
 
     Section 'Performance Guarantee' and appendix 'Unlearning Performance Analysis', as finally printed there.
     It is the mean of L - (largest cyclic gap) + 1; the appendix's first definition, a maximum minus a
@@ -24,6 +24,7 @@ def span_given(groups: int, hit: int) -> Fraction:
 
 @lru_cache(maxsize=256)
 def _spans_given(groups: int) -> tuple[Fraction, ...]:
+    """Return E[U | M = m] for m = 0..groups."""
     means = [Fraction(0)]
     for hit in range(1, groups + 1):
         narrow = sum(_gaps_at_most(groups, hit, gap) for gap in range(1, groups))
@@ -32,7 +33,7 @@ def _spans_given(groups: int) -> tuple[Fraction, ...]:
 
 
 def _gaps_at_most(groups: int, hit: int, gap: int) -> int:
-    """Ways to write `groups` as `hit` ordered positive gaps of at most `gap` (Eq. (Pr(max_d<=s|M=m)))."""
+    """Count the ways to cut a circle into `hit` gaps of at most `gap` (Eq. (Pr(max_d<=s|M=m)))."""
     return sum(
         (-1) ** wide * comb(hit, wide) * comb(groups - 1 - wide * gap, hit - 1)
         for wide in range((groups - hit) // gap + 1)
@@ -40,7 +41,7 @@ def _gaps_at_most(groups: int, hit: int, gap: int) -> int:
 
 
 def span(groups: int, requests: int) -> Fraction:
-    """E[U]: the expected cyclic span after uniform requests, for rotations with B >= L.
+    """Return E[U], the expected cyclic span after uniform requests, for rotations with B >= L.
 
     The last equation of the appendix's 'Unlearning Performance Analysis': sum over m of
     Pr(M=m) E[U | M=m]. Extends the paper to requests = 0, whose span is 0.
@@ -53,7 +54,7 @@ def span(groups: int, requests: int) -> Fraction:
 
 
 def expected_live(groups: int, requests: int) -> Fraction:
-    """L - E[U]: expected live groups of the best sequence, for rotations with B = L.
+    """Return L - E[U], the expected live groups of the best sequence, for rotations with B = L.
 
     Section 'Performance Guarantee': the paper's E[R] is D/L times this, D being the number of records.
     """
@@ -62,7 +63,7 @@ def expected_live(groups: int, requests: int) -> Fraction:
 
 
 def expected_live_offsets(groups: int, offsets: Iterable[int], requests: int) -> Fraction:
-    """Expected live groups of the best sequence, for rotations by any set of offsets.
+    """Return the expected live groups of the best sequence, for rotations by any set of offsets.
 
     Extends the paper, which calls E[R] at B < L difficult (section 'Performance Guarantee'); with all
     offsets it equals `expected_live`. Sequence k is [0..L-1] rotated right by its offset, so it starts at
@@ -88,7 +89,7 @@ def expected_live_offsets(groups: int, offsets: Iterable[int], requests: int) ->
 
 @lru_cache(maxsize=1024)
 def _subsets_meeting_first_groups(groups: int, starts: tuple[int, ...]) -> tuple[int, ...]:
-    """For m = 0..groups: m-subsets that meet every arc [start, start + k), summed over k = 1..groups."""
+    """Count the m-subsets, m = 0..groups, that meet every arc [start, start + k), summed over all k."""
     # A polynomial whose m-th coefficient counts subsets of m groups is packed into one integer with this
     # many bits for each coefficient: none exceeds groups * C(groups, m), and additions are then plain.
     width = 2 * groups
@@ -97,13 +98,13 @@ def _subsets_meeting_first_groups(groups: int, starts: tuple[int, ...]) -> tuple
 
 
 def _packed_meeting(groups: int, starts: tuple[int, ...], arc: int, width: int) -> int:
-    """Packed counts of the subsets of the circle that meet every arc of `arc` groups from a start."""
+    """Return packed counts of the subsets of the circle that meet every arc of `arc` groups from a start."""
     furthest = _furthest_next_hit(groups, starts, arc)
     return sum(_packed_from_first(groups, first, furthest, width) for first in range(groups))
 
 
 def _furthest_next_hit(groups: int, starts: tuple[int, ...], arc: int) -> list[int]:
-    """For each hit position, the furthest that the next hit may be without missing an arc in between."""
+    """Return, for each hit position, how far the next hit may be without an arc missed in between."""
     around = [*starts, *(start + groups for start in starts)]
     limits = [starts[0] + arc - 1] * starts[0]
     for start, following in pairwise(around):
@@ -112,7 +113,7 @@ def _furthest_next_hit(groups: int, starts: tuple[int, ...], arc: int) -> list[i
 
 
 def _packed_from_first(groups: int, first: int, furthest: list[int], width: int) -> int:
-    """Packed counts of the valid subsets whose lowest position is `first`: a walk once round the circle."""
+    """Return packed counts of the valid subsets with lowest position `first`, by a walk round the circle."""
     ways = [1 << width]
     oldest = first
     totals = [0, 1 << width]  # totals[i] is the sum of the ways of the first i positions from `first` on
@@ -127,7 +128,7 @@ def _packed_from_first(groups: int, first: int, furthest: list[int], width: int)
 
 
 def fedcio_expected_remaining(clusters: int, requests: int) -> Fraction:
-    """(1 - 1/c)^r: the expected share of all data that FedCIO's unhit clusters hold.
+    """Return (1 - 1/c)^r, the expected share of all data that FedCIO's unhit clusters hold.
 
     Section 'Performance Guarantee', E[R] / D for FedCIO. It adds up the data of disjoint models, each
     trained on its own cluster only, so it is not comparable one to one with the data behind a single

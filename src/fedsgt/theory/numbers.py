@@ -1,4 +1,4 @@
-"""Counting that the other modules share: checked whole numbers, Stirling numbers, groups hit, group sizes."""
+"""Checks and counts that the closed forms share: Stirling numbers, groups hit, sizes of groups."""
 
 import operator
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from fedsgt.errors import InputError
 
 
 def as_whole(name: str, value: int) -> int:
-    """Return `value` as an int, whatever kind of integer it is, or say in one line that it is none."""
+    """Return `value` as an int, whatever kind of integer it is; raise InputError if it is none."""
     try:
         return operator.index(value)
     except TypeError:
@@ -18,7 +18,7 @@ def as_whole(name: str, value: int) -> int:
 
 
 def check_whole(name: str, value: int, least: int, most: int | None = None) -> int:
-    """Return `value` as an int, or say in one line which whole numbers `name` may be."""
+    """Return `value` as an int; raise InputError if it is out of bounds."""
     whole = as_whole(name, value)
     if whole < least or (most is not None and whole > most):
         allowed = f"at least {least}" if most is None else f"from {least} to {most}"
@@ -27,13 +27,13 @@ def check_whole(name: str, value: int, least: int, most: int | None = None) -> i
 
 
 def harmonic(terms: int) -> Fraction:
-    """H_n = 1 + 1/2 + ... + 1/n."""
+    """Return H_n = 1 + 1/2 + ... + 1/n."""
     return sum((Fraction(1, term) for term in range(1, terms + 1)), Fraction(0))
 
 
 @lru_cache(maxsize=4096)
 def stirling_row(items: int, most_blocks: int) -> tuple[int, ...]:
-    """Stirling numbers of the second kind S(items, m) for m = 0..most_blocks."""
+    """Return the Stirling numbers of the second kind S(items, m) for m = 0..most_blocks."""
     row = [1] + [0] * most_blocks
     for _ in range(items):
         # Downwards, so that row[blocks - 1] is still the previous row's.
@@ -44,12 +44,12 @@ def stirling_row(items: int, most_blocks: int) -> tuple[int, ...]:
 
 
 def streams_by_hit(groups: int, requests: int) -> tuple[int, ...]:
-    """How many of the groups^requests request streams hit exactly m distinct groups, for m = 0..groups."""
+    """Count the streams of requests that hit exactly m distinct groups, for m = 0..groups."""
     return tuple(perm(groups, hit) * ways for hit, ways in enumerate(stirling_row(requests, groups)))
 
 
 def distinct_groups(groups: int, requests: int, hit: int) -> Fraction:
-    """Pr(M = hit): uniform requests hit exactly `hit` distinct groups.
+    """Return Pr(M = hit), the chance that uniform requests hit exactly `hit` distinct groups.
 
     Eq. (Pr(M=m)), appendix 'Unlearning Performance Analysis': C(L,m) m! S(r,m) / L^r.
     Extends the paper to no requests at all, when M = 0 surely.
@@ -61,7 +61,7 @@ def distinct_groups(groups: int, requests: int, hit: int) -> Fraction:
 
 
 def sizes_of_chosen(slices: int, groups: int, chosen: int) -> Iterator[tuple[int, int]]:
-    """Pairs (slices they hold together, how many ways) over all ways to choose `chosen` balanced groups.
+    """Yield (slices held together, number of ways) over all ways to choose `chosen` balanced groups.
 
     `slices` in all are cut into `groups` groups of floor or ceil size, so slices mod groups are one larger.
     """

@@ -20,7 +20,7 @@ from fedsgt.config import to_toml
 from fedsgt.engine.flower.messages import TrainingAnswer, TrainingOrder
 from fedsgt.errors import InputError
 from fedsgt.files.tensors import Tensors
-from fedsgt.planning.planner import forecast
+from fedsgt.planning.planner import score_plan
 from fedsgt.planning.stream import Stream
 from fedsgt.proof.verify import verify
 from fedsgt.runs.folder import open_run
@@ -83,7 +83,7 @@ def test_a_forecast_counts_what_is_carried(image: World, tmp_path: Path) -> None
     for client, groups in enumerate(folder.description.groups_of):
         np.add.at(counts[client], groups, 1)
     size = sum(tensor.nbytes for tensor in access.orders[0].jobs[0].state.values())
-    told = forecast(folder.description.plan_made(), counts, Stream(0), size).to_json()["per_client"]
+    told = score_plan(folder.description.plan_made(), counts, Stream(0), size).to_json()["per_client"]
     sent = [state for order in access.orders for state in (*order.modules.values(), *states_of(order))]
     carried = sum(tensor.nbytes for state in sent for tensor in state.values())
     assert told["download_bytes"] == pytest.approx(carried / len(counts))

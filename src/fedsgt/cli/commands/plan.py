@@ -21,11 +21,11 @@ from fedsgt.cli.commands.options import (
     read_bytes,
     read_numbers,
 )
-from fedsgt.cli.views.plan import show_forecast, show_recommendation
+from fedsgt.cli.views.plan import show_recommendation, show_score
 from fedsgt.cli.views.progress import progress
 from fedsgt.config import Config
 from fedsgt.errors import InputError
-from fedsgt.planning.planner import Forecast, forecast
+from fedsgt.planning.planner import PlanScore, score_plan
 from fedsgt.planning.recommend import Recommendation, recommend
 from fedsgt.planning.stream import Counts, Stream
 from fedsgt.plans import Plan, make
@@ -109,7 +109,7 @@ def plan(
     likely = None if prior is None else tuple(read_numbers("prior", prior))
     stream = Stream(requests, client_requests, likely)
     counts = _counts(run, likely)
-    scored = forecast(_plan(run), counts, stream, read_bytes(module_size), fedavg_rounds)
+    scored = score_plan(_plan(run), counts, stream, read_bytes(module_size), fedavg_rounds)
     advice = _recommended(run, scored, max_passes, 0.9 if target is None else target) if recommended else None
     if plot is not None:
         from fedsgt.cli.views.plot_plan import draw  # matplotlib takes a second to import
@@ -118,7 +118,7 @@ def plan(
     if as_json:
         typer.echo(json.dumps(_to_json(run, scored, advice), indent=2))
         return
-    show_forecast(run, scored)
+    show_score(run, scored)
     if advice is not None:
         show_recommendation(advice, _options_given())
     if plot is not None:
@@ -188,7 +188,7 @@ def _group(
     return grouping.make(method, slices, groups, limits=limits, seed=seed, **related).counts()
 
 
-def _recommended(run: Config, scored: Forecast, max_passes: float | None, target: float) -> Recommendation:
+def _recommended(run: Config, scored: PlanScore, max_passes: float | None, target: float) -> Recommendation:
     clients = run.data.clients
 
     def group(method: str, slices: int, groups: int) -> Counts:
@@ -199,7 +199,7 @@ def _recommended(run: Config, scored: Forecast, max_passes: float | None, target
         return recommend(scored, clients, group, cap, target, done)
 
 
-def _to_json(run: Config, scored: Forecast, advice: Recommendation | None) -> dict[str, Any]:
+def _to_json(run: Config, scored: PlanScore, advice: Recommendation | None) -> dict[str, Any]:
     setting = {
         "clients": run.data.clients,
         "slices": run.slices_per_client(),
@@ -216,6 +216,6 @@ def _to_json(run: Config, scored: Forecast, advice: Recommendation | None) -> di
             "settings_searched": advice.searched,
             "slices": best.slices,
             "grouping": best.method,
-            **best.forecast.to_json(),
+            **best.score.to_json(),
         }
     return result

@@ -1,4 +1,4 @@
-"""A forecast on one screen."""
+"""The score of a plan on one screen."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rich.text import Text
 
 from fedsgt.cli.commands.options import show_bytes
 from fedsgt.config import Config
-from fedsgt.planning.planner import Forecast
+from fedsgt.planning.planner import PlanScore
 from fedsgt.planning.recommend import Recommendation
 from fedsgt.plans import Estimate
 
@@ -20,7 +20,7 @@ ROWS = 11
 WIDEST = 18
 
 
-def show_forecast(run: Config, scored: Forecast) -> None:
+def show_score(run: Config, scored: PlanScore) -> None:
     """Curves, deletion rate, cost, traffic, storage."""
     console, plan = Console(highlight=False), scored.plan
     console.print(
@@ -43,7 +43,7 @@ def show_recommendation(advice: Recommendation, options: list[str]) -> None:
         "plan",
         *options,
         "--groups",
-        str(best.forecast.plan.groups),
+        str(best.score.plan.groups),
         "--slices",
         str(best.slices),
     ]
@@ -55,7 +55,7 @@ def show_recommendation(advice: Recommendation, options: list[str]) -> None:
 class _Bars:
     """Bars as wide as the screen allows, of blocks where the output can show them."""
 
-    def __init__(self, console: Console, scored: Forecast) -> None:
+    def __init__(self, console: Console, scored: PlanScore) -> None:
         estimated = not all(value.exact for value in scored.curves.live)
         room = console.width - len("after request") - 2 * (len("  100%") + estimated * len(" ±0.00%")) - 4
         self.width = max(3, min(WIDEST, room // 2))
@@ -88,7 +88,7 @@ def _some(count: int, what: str) -> str:
     return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
-def _curves(scored: Forecast, bars: _Bars) -> Table:
+def _curves(scored: PlanScore, bars: _Bars) -> Table:
     requests, curves, groups = scored.stream.requests, scored.curves, scored.plan.groups
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("after request", justify="right", no_wrap=True)
@@ -101,7 +101,7 @@ def _curves(scored: Forecast, bars: _Bars) -> Table:
     return table
 
 
-def _facts(run: Config, scored: Forecast) -> Table:
+def _facts(run: Config, scored: PlanScore) -> Table:
     table = Table(box=None, pad_edge=False, show_header=False)
     table.add_column(style="bold")
     table.add_column()
@@ -137,7 +137,7 @@ def _notes(run: Config) -> Iterator[str]:
         yield f"passes and rounds are those of one round a module; training.rounds is {rounds}"
 
 
-def _rate(scored: Forecast) -> str:
+def _rate(scored: PlanScore) -> str:
     if math.isinf(scored.deletion_rate):
         fact = "never exhausted: some first group is never hit"
     else:
@@ -151,7 +151,7 @@ def _rate(scored: Forecast) -> str:
     return f"{fact}; in this stream {tail}"
 
 
-def _cost(scored: Forecast) -> str:
+def _cost(scored: PlanScore) -> str:
     requests, even = scored.stream.requests, scored.break_even
     fact = f"{_passes(scored.plan.passes)} over the data, once; FedAvg {scored.fedavg_rounds} (cannot forget)"
     if requests:
@@ -164,12 +164,12 @@ def _passes(passes: float) -> str:
     return "1 pass" if passes == 1 else f"{passes:g} passes"
 
 
-def _storage(scored: Forecast) -> str:
+def _storage(scored: PlanScore) -> str:
     modules = len(scored.plan.modules)
     return f"{_some(modules, 'module')}, {show_bytes(modules * scored.module_bytes)}"
 
 
-def _traffic(scored: Forecast) -> str:
+def _traffic(scored: PlanScore) -> str:
     traffic, size = scored.traffic, scored.module_bytes
     return (
         f"{traffic.rounds:.1f} rounds ({traffic.least_rounds} to {traffic.most_rounds}),"

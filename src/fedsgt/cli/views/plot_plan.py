@@ -13,20 +13,20 @@ from matplotlib.ticker import MaxNLocator
 
 from fedsgt import theory
 from fedsgt.errors import InputError
-from fedsgt.planning.planner import Forecast
+from fedsgt.planning.planner import PlanScore
 from fedsgt.planning.recommend import Recommendation
 from fedsgt.plans import Estimate
 
 FEDCIO_CLUSTERS = 5  # the paper's
 
 
-def draw(path: Path, scored: Forecast, advice: Recommendation | None) -> None:
+def draw(path: Path, scored: PlanScore, advice: Recommendation | None) -> None:
     """Two panels over the number of requests: P(alive), and the expected share of live data."""
     mpl.rcParams["svg.hashsalt"] = "fedsgt"  # the same picture is the same file
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4.2), layout="constrained")
     _curves(left, right, scored, _label(scored), "C0")
     if advice is not None and not advice.keep_given:
-        best = advice.best.forecast
+        best = advice.best.score
         _curves(left, right, best, f"recommended: {_label(best)}", "C2")
     if scored.stream.whole_clients == 0 and scored.stream.prior is None:
         _fedcio(left, right, scored.stream.requests)
@@ -40,12 +40,12 @@ def draw(path: Path, scored: Forecast, advice: Recommendation | None) -> None:
         plt.close(figure)
 
 
-def _label(scored: Forecast) -> str:
+def _label(scored: PlanScore) -> str:
     plan = scored.plan
     return f"{plan.kind}, L={plan.groups}, B={len(plan.sequences)}, {plan.passes:g} passes"
 
 
-def _curves(left: Axes, right: Axes, scored: Forecast, label: str, color: str) -> None:
+def _curves(left: Axes, right: Axes, scored: PlanScore, label: str, color: str) -> None:
     _curve(left, scored.curves.alive, 1, label, color)
     _curve(right, scored.curves.live, scored.plan.groups, label, color)
 
