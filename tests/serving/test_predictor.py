@@ -234,7 +234,7 @@ def test_dead_modules_leave_the_memory(
         kept.append(set(predictor.worker.modules))
         assert predictor.worker.loaded == ()
         assert predictor.worker.stack.last is None
-        assert all(site.folded is None for site in predictor.worker.stack.kind.sites.values())  # type: ignore[attr-defined]
+        assert all(linear.folded is None for linear in predictor.worker.stack.kind.linears.values())  # type: ignore[attr-defined]
         return inner(*arguments, **named)
 
     monkeypatch.setattr(predictor.worker, method, predict)

@@ -13,6 +13,8 @@ import pytest
 import torch
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import (
+    AutoModelForImageClassification,
+    AutoModelForSequenceClassification,
     BertConfig,
     BertForSequenceClassification,
     DeiTConfig,
@@ -123,6 +125,11 @@ class Tiny:
 
     def backbone(self, name: str, labels: int = LABELS) -> Backbone:
         return load_backbone(str(self.folders[name]), self.task(name), labels)
+
+    def plain(self, folder: Path, task: str) -> Any:
+        """The model as anybody loads it without this project, but for a head of another size in the file."""
+        auto: Any = AutoModelForImageClassification if task == "image" else AutoModelForSequenceClassification
+        return auto.from_pretrained(folder, num_labels=LABELS, ignore_mismatched_sizes=True).eval()
 
     def stack(self, name: str, kind: Any = "lora", **settings: Any) -> Stack:
         """On a backbone of its own; copied, which is faster than loading it each time."""

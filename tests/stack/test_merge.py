@@ -58,8 +58,8 @@ def made_of(
             made = made + (1.5 * product if part == "weight" else 0)
         elif part == "weight":
             scale = module[f"{name}.ia3"].astype("f8")
-            made = made * (scale if stack.kind.sites[name].scales_input else scale[:, None])
-        elif not stack.kind.sites[name].scales_input:
+            made = made * (scale if stack.kind.linears[name].scales_input else scale[:, None])
+        elif not stack.kind.linears[name].scales_input:
             made = made * module[f"{name}.ia3"].astype("f8")
     return made
 
@@ -67,7 +67,7 @@ def made_of(
 @MERGEABLE
 def test_merged_is_one_forward_pass_with_averaged_weights(tiny: Tiny, model: str, kind: str) -> None:
     stack, batch = tiny.stack(model, kind), tiny.batch(model)
-    assert not isinstance(stack.kind, Ia3) or stack.kind.sites
+    assert not isinstance(stack.kind, Ia3) or stack.kind.linears
     known = library(tiny, stack)
     found = tiny.logits(stack, merge(kind, MIXTURE, known.__getitem__), batch)
     with torch.no_grad():

@@ -179,9 +179,20 @@ def test_the_environment_is_put_back(monkeypatch: pytest.MonkeyPatch) -> None:
         ("", "COMPATIBLE"),
     ],
 )
-def test_the_mode_follows_the_processor(monkeypatch: pytest.MonkeyPatch, flags: str, mode: str) -> None:
-    monkeypatch.setattr(profile, "_cpu_info", lambda field: flags if field == "flags" else "")
+def test_the_mode_follows_the_processor(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, flags: str, mode: str
+) -> None:
+    (tmp_path / "cpuinfo").write_text(f"model name\t: Some CPU\nflags\t\t: {flags}\nflags\t\t: other\n")
+    monkeypatch.setattr(profile, "CPU_INFO", tmp_path / "cpuinfo")
     assert profile.environment()["MKL_CBWR"] == mode
+    assert profile.machine()["cpu"] == "Some CPU"
+
+
+def test_a_system_that_does_not_describe_its_processor(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(profile, "CPU_INFO", tmp_path / "none")
+    assert profile.environment()["MKL_CBWR"] == "COMPATIBLE"
     assert profile.machine()["cpu"]
 
 

@@ -128,7 +128,7 @@ def test_prefixes_join_in_order(tiny: Tiny, model: str) -> None:
     finished = stack.finish(state)
     key = torch.zeros(1, 4, 1, 8)
     for name, slot in stack.kind.slots.items():
-        for part, joined in zip(("prefix_key", "prefix_value"), slot.before(key, key), strict=True):
+        for part, joined in zip(("prefix_key", "prefix_value"), slot.prepend(key, key), strict=True):
             parts = [module[f"{name}.{part}"] for module in (*modules, finished)]
             expected = torch.from_numpy(np.concatenate(parts, axis=1))
             assert torch.equal(joined[0, :, :6], expected[:, :6])
@@ -152,7 +152,7 @@ def test_prefixes_are_seen_by_every_token(tiny: Tiny, model: str) -> None:
     hook.remove()
     context.remove()
     query, key, value = (split(projection(seen["inputs"])) for projection in projections)
-    key, value = slot.before(key, value)
+    key, value = slot.prepend(key, value)
     scores = query @ key.transpose(2, 3) / 8**0.5
     if "attention_mask" in batch:
         mask = nn.functional.pad(batch["attention_mask"], (6, 0), value=1)
@@ -248,7 +248,8 @@ def test_masks_that_are_added_and_masks_that_are_flags_are_one(tiny: Tiny) -> No
     layer: Any = deepcopy(tiny.untouched("bert").model).get_submodule("bert.encoder.layer.2")
     tokens, seen = torch.randn(2, 5, 32), torch.tensor([[True] * 5, [True] * 3 + [False] * 2])[:, None, None]
     added = torch.zeros(seen.shape).masked_fill(~seen, torch.finfo(torch.float32).min)
-    flags, sums, none = (last_layer._bert(layer, tokens, mask) for mask in (seen, added, None))
+    short = last_layer.FIRST_TOKEN["BertForSequenceClassification"]
+    flags, sums, none = (short(layer, tokens, mask) for mask in (seen, added, None))
     assert torch.equal(flags, sums)
     assert torch.equal(flags[0], none[0])
     assert not torch.allclose(flags[1], none[1])

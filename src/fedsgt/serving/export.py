@@ -9,7 +9,7 @@ from fedsgt.errors import InputError
 from fedsgt.runs.artefacts import EXPORT_NOTE, EXPORTS
 from fedsgt.runs.folder import RunFolder
 from fedsgt.serving.model import open_model_of
-from fedsgt.stack.peft_format import export_module
+from fedsgt.stack.peft_export import export_module
 
 
 def export_sequence(folder: RunFolder, sequence: int, depth: int | None, output: Path | None) -> Path:

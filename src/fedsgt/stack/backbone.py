@@ -23,31 +23,31 @@ from fedsgt.errors import BackboneChanged, InputError
 
 CLASSES = {"image": AutoModelForImageClassification, "text": AutoModelForSequenceClassification}
 BUNDLED = {"fedsgt/tiny-vit": Path(fedsgt.__file__).parent / "assets" / "tiny-vit"}
-# Says nothing about the weights: labels belong to the head, the rest to where the files came from.
+# Left out of the hash: labels belong to the head, and the rest tells where the files came from.
 NOT_IN_HASH = ("id2label", "label2id", "num_labels", "problem_type", "transformers_version", "_name_or_path")
 
 
 @dataclass(frozen=True, eq=False)
 class Backbone:
-    """A classification model whose parameters are all frozen but for the head's, which modules bring."""
+    """A classification model with all parameters frozen; the head's are set by each module."""
 
     model: PreTrainedModel
     head: tuple[str, ...]
-    """Names of the head's parameters: what is not in the trunk, and what the checkpoint does not hold."""
+    """Names of the head's parameters: those outside the trunk, and those that the checkpoint lacks."""
     hash: str = field(init=False)
-    """SHA-256 of architecture and weights as they were loaded."""
+    """SHA-256 of architecture and weights as loaded."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "hash", self.hash_now())
 
     @cached_property
     def tensors(self) -> dict[str, Tensor]:
-        """The frozen tensors by name, as the checkpoint names them: parameters and buffers."""
+        """Frozen parameters and buffers, by the checkpoint's names."""
         held = dict(self.model.named_parameters()) | dict(self.model.named_buffers())
         return {name: held[name] for name in sorted(held) if name not in self.head}
 
     def hash_now(self) -> str:
-        """The hash of the bytes as they are now."""
+        """Return the hash of the bytes as they are now."""
         code = hashlib.sha256(json.dumps(self._architecture(), sort_keys=True).encode())
         for name, tensor in self.tensors.items():
             code.update(f"\n{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
@@ -55,7 +55,7 @@ class Backbone:
         return code.hexdigest()
 
     def check(self) -> None:
-        """The backbone's bytes never change; whatever changed them would have touched every module."""
+        """Raise if the frozen backbone was modified: everything trained since must be discarded."""
         if self.hash_now() != self.hash:
             raise BackboneChanged(
                 "the backbone's weights were changed during training: no module of this build can be trusted"
@@ -67,7 +67,7 @@ class Backbone:
 
 
 def load_backbone(name: str, task: str, labels: int) -> Backbone:
-    """The model in evaluation mode (no dropout, so no randomness but ours), float32, all frozen."""
+    """Load the model in float32, all frozen, with a new head of `labels` outputs."""
     with _quiet():
         model, loading = _from_pretrained(name, task, labels)
     trunk = f"{model.base_model_prefix}."
@@ -77,11 +77,11 @@ def load_backbone(name: str, task: str, labels: int) -> Backbone:
     )
     _check_trunk(name, model, head)
     model.requires_grad_(False)
-    return Backbone(model.eval(), head)
+    return Backbone(model.eval(), head)  # evaluation mode: dropout would draw numbers that no seed controls
 
 
 def locate(name: str) -> str:
-    """The folder or hub id behind a name; what looks like a path and is none is an error at once."""
+    """Return the folder or hub id that a name stands for; raise if it looks like a path that is not there."""
     if name in BUNDLED:
         return str(BUNDLED[name])
     path = Path(name).expanduser()
@@ -111,7 +111,10 @@ def _from_pretrained(name: str, task: str, labels: int) -> tuple[PreTrainedModel
 
 
 def _check_trunk(name: str, model: PreTrainedModel, head: tuple[str, ...]) -> None:
-    """A random part of the trunk must not be called the head; only a pooler, which comes last, may be new."""
+    """Raise if the checkpoint lacks weights of the trunk, which would otherwise be random.
+
+    Only a pooler may be new: it comes last and counts as part of the head.
+    """
     trunk = f"{model.base_model_prefix}."
     missing = [key for key in head if key.startswith(trunk) and not key.startswith(f"{trunk}pooler.")]
     if missing:
@@ -122,7 +125,7 @@ def _check_trunk(name: str, model: PreTrainedModel, head: tuple[str, ...]) -> No
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Loading reports go to nobody: that the head is new is how it is meant."""
+    """Silence the loading report of transformers, which warns of a new head: here it is always new."""
     level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity(CRITICAL)
     logging.disable_progress_bar()

@@ -1,4 +1,4 @@
-"""IA3: each module scales keys, values and the feed-forward's inner activations."""
+"""IA3: each module scales keys, values and the inner activations of the feed-forward block."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fedsgt.stack.places import FEEDFORWARD_OUT, Places
 
 
 class Ia3Linear(nn.Module):
-    """A frozen linear whose output (or input, in the feed-forward) is scaled by the modules' vectors."""
+    """A frozen linear layer whose output (or input, in the feed-forward block) is scaled by the modules."""
 
     def __init__(self, base: nn.Linear, scales_input: bool) -> None:
         super().__init__()
@@ -46,10 +46,11 @@ class Ia3Linear(nn.Module):
         return weight * self.vector[:, None], None if bias is None else bias * self.vector
 
     def fold(self, vectors: Sequence[Tensor]) -> None:
-        """Always from the original weight, in order, rounded once."""
+        """Fold these vectors into copies of weight and bias; without a vector, drop the copies."""
         if not vectors:
             self.folded = None
             return
+        # Always from the original weight, in order and rounded once, as for LoRA.
         product = vectors[0]
         for vector in vectors[1:]:
             product = product * vector
@@ -62,36 +63,36 @@ class Ia3Linear(nn.Module):
 
 
 class Ia3:
-    """IA3 at the given places."""
+    """IA3 modules at the given places."""
 
     def __init__(self, model: nn.Module, places: Places, settings: Peft) -> None:
         inside = {f"{layer}.{name}" for layer in places.chosen for name in FEEDFORWARD_OUT}
-        self.sites: dict[str, Ia3Linear] = {}
+        self.linears: dict[str, Ia3Linear] = {}
         for name in places.linears:
-            self.sites[name] = Ia3Linear(linear(model, name), name in inside)
-            swap(model, name, self.sites[name])
+            self.linears[name] = Ia3Linear(linear(model, name), name in inside)
+            swap(model, name, self.linears[name])
 
     def initial(self, rng: np.random.Generator) -> Tensors:
-        """Ones: a fresh module changes nothing."""
-        return {f"{name}.ia3": np.ones(site.width, np.float32) for name, site in self.sites.items()}
+        """Return vectors of ones, so that a fresh module changes nothing."""
+        return {f"{name}.ia3": np.ones(adapted.width, np.float32) for name, adapted in self.linears.items()}
 
     def finish(self, state: Mapping[str, NDArray[np.float32]]) -> Tensors:
         return dict(state)
 
     def freeze(self, modules: Sequence[Tensors]) -> None:
-        for name, site in self.sites.items():
-            site.fold([double(module[f"{name}.ia3"], site.base.weight.device) for module in modules])
+        for name, adapted in self.linears.items():
+            adapted.fold([double(module[f"{name}.ia3"], adapted.base.weight.device) for module in modules])
 
     def open(self, state: Mapping[str, NDArray[np.float32]]) -> dict[str, nn.Parameter]:
         opened: dict[str, nn.Parameter] = {}
-        for name, site in self.sites.items():
-            site.vector = parameter(state[f"{name}.ia3"], site.base.weight.device)
-            opened[f"{name}.ia3"] = site.vector
+        for name, adapted in self.linears.items():
+            adapted.vector = parameter(state[f"{name}.ia3"], adapted.base.weight.device)
+            opened[f"{name}.ia3"] = adapted.vector
         return opened
 
     def refresh(self) -> None:
-        """Nothing: the open parameters are used as they are."""
+        """Do nothing: the forward pass reads the open parameters themselves."""
 
     def close(self) -> None:
-        for site in self.sites.values():
-            site.vector = None
+        for adapted in self.linears.values():
+            adapted.vector = None

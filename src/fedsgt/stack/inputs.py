@@ -1,4 +1,4 @@
-"""From a record's content to what the model reads: pixels or tokens, padded no further than a batch needs."""
+"""Preparation of records for a model: pixels or tokens, padded no further than their batch needs."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ Batch: TypeAlias = dict[str, Tensor]
 
 
 class Inputs(Protocol):
-    """One record at a time in, batches out; a function of the content and these settings alone."""
+    """Prepares one record at a time and joins them to batches; depends on content and settings alone."""
 
     def item(self, record: str, content: Content) -> Item:
-        """What is kept of one record. An error names the record."""
+        """Prepare one record; an error names it."""
 
     def batch(self, items: Sequence[Item]) -> Batch:
-        """Several of them for one forward pass."""
+        """Join prepared records for one forward pass."""
 
     def describe(self) -> dict[str, Any]:
-        """All settings that shape an item: part of every module's key."""
+        """Return all settings that shape an item; they are part of every module's key."""
 
 
 class ImageInputs:
-    """Decoded, RGB, scaled (bilinear) to one size; kept as bytes, normalised in the batch."""
+    """Images decoded to RGB and scaled (bilinear) to one size; kept as bytes, normalised in the batch."""
 
     def __init__(self, size: int, mean: Sequence[float], std: Sequence[float], interpolate: bool) -> None:
         self.size, self.mean, self.std, self.interpolate = size, tuple(mean), tuple(std), interpolate
@@ -75,7 +75,7 @@ class ImageInputs:
 
 
 class TextInputs:
-    """Token ids of one text or a pair, each record at its own length; a batch is padded to its longest."""
+    """Token ids of a text or a pair of texts; a batch is padded to its longest record."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, longest: int, cut: bool) -> None:
         self.tokenizer, self.longest, self.cut = tokenizer, longest, cut
@@ -100,6 +100,7 @@ class TextInputs:
 
     def describe(self) -> dict[str, Any]:
         rules = json.loads(self.tokenizer.backend_tokenizer.to_str())
+        # The tokenizer stores these two from call to call, so they tell nothing about its rules.
         for changed_by_use in ("truncation", "padding"):
             rules.pop(changed_by_use, None)
         known = hashlib.sha256(json.dumps(rules, sort_keys=True).encode()).hexdigest()
@@ -109,18 +110,18 @@ class TextInputs:
 
 
 def hidden_batch(items: Sequence[Item], text: bool) -> Batch:
-    """A batch of lower layers' outputs, each kept at its own length."""
+    """Join lower layers' outputs, each kept at its own length, to a batch."""
     batch = {"hidden": pad([item["hidden"] for item in items], 0)}
     return batch | ({"attention_mask": mask_of([len(item["hidden"]) for item in items])} if text else {})
 
 
 def to_device(batch: Batch, device: torch.device) -> Batch:
-    """Flags among the inputs stay what they are."""
+    """Move the batch's tensors to the device; flags among them stay as they are."""
     return {name: value.to(device) if isinstance(value, Tensor) else value for name, value in batch.items()}
 
 
 def pad(rows: Sequence[NDArray[Any]], fill: float) -> Tensor:
-    """Rows of different lengths as one tensor, filled up behind: its length depends on the batch alone."""
+    """Join rows of different lengths to one tensor, filled up at the end."""
     longest = max(map(len, rows))
     padded = np.full((len(rows), longest, *rows[0].shape[1:]), fill, rows[0].dtype)
     for line, row in zip(padded, rows, strict=True):
@@ -133,7 +134,7 @@ def mask_of(lengths: Sequence[int]) -> Tensor:
 
 
 def make_inputs(settings: Model, backbone: Backbone) -> Inputs:
-    """The model's own size, normalisation and tokenizer, unless the settings say otherwise."""
+    """Return a backbone's inputs: its own size, normalisation and tokenizer, or those of the settings."""
     config = backbone.model.config
     folder = locate(settings.backbone)
     return (
@@ -158,7 +159,7 @@ def _image_inputs(settings: Model, config: PretrainedConfig, folder: str) -> Ima
 
 
 def _stored_normalisation(settings: Model, folder: str) -> Mapping[str, Any]:
-    """What the checkpoint says, be it a folder or in the hub's cache; nothing if it has no such file."""
+    """Return the normalisation that the checkpoint stores, in a folder or the hub's cache; empty if none."""
     try:
         path = cached_file(folder, "preprocessor_config.json", _raise_exceptions_for_missing_entries=False)
         found = json.loads(Path(path).read_text(encoding="utf-8")) if path is not None else {}
@@ -181,9 +182,9 @@ def _text_inputs(settings: Model, config: PretrainedConfig, folder: str) -> Text
         raise InputError(
             f"model.backbone: {settings.backbone!r} has no usable tokenizer ({reason})"
         ) from None
-    if len(tokenizer) <= len(tokenizer.all_special_ids):  # what transformers makes up when it finds no file
+    if len(tokenizer) <= len(tokenizer.all_special_ids):  # transformers makes one up if there is no file
         raise InputError(f"model.backbone: {settings.backbone!r} has no usable tokenizer (no vocabulary)")
-    # RoBERTa counts positions from behind its padding index.
+    # RoBERTa's positions start behind its padding index, so it has that many fewer.
     offset = config.pad_token_id + 1 if config.model_type in ("roberta", "xlm-roberta", "camembert") else 0
     most = int(config.max_position_embeddings) - offset
     if settings.max_length is not None and settings.max_length > most:

@@ -1,8 +1,9 @@
-"""The last layer for the first token alone: heads read nothing else, so the other tokens need no output.
+"""The last layer computed for the first token alone, which is all that classification heads read.
 
-Nor do they need keys and values of their own: q·(K x) = (Kᵀ q)·x, and a mean of values is the value of the
-mean. So the query is taken back through the key's weight, the tokens are mixed as they are, and one vector a
-head goes through the value's weight. Nearly all of the layer's work falls away, both ways.
+The other tokens need no output, and no keys and values of their own either: q·(K x) = (Kᵀ q)·x, and a mean of
+values is the value of the mean. So the query is taken back through the key's weight, the tokens are mixed as
+they are, and one vector for each head goes through the value's weight. This saves nearly all of the layer's
+work, forward and backward.
 """
 
 from __future__ import annotations
@@ -22,7 +23,10 @@ Layer: TypeAlias = Callable[[Any, Tensor, Tensor | None], Tensor]
 
 
 def shorten_last_layer(model: PreTrainedModel, name: str) -> None:
-    """Of the classes known here; others, such as DeiT with a second head, keep their own last layer."""
+    """Make the named last layer compute the first token alone, if the model's class is known here.
+
+    Others keep their own last layer, such as DeiT with its second head, which reads the second token.
+    """
     short = FIRST_TOKEN.get(type(model).__name__)
     if short is None:
         return
@@ -35,7 +39,7 @@ def shorten_last_layer(model: PreTrainedModel, name: str) -> None:
 
 
 def _vit(layer: Any, hidden: Tensor, mask: Tensor | None) -> Tensor:
-    """Normalised before; the residual goes around."""
+    """Compute a ViT layer, which normalises before each block."""
     attention, seen = layer.attention, layer.layernorm_before(hidden)
     context = _attend(attention, seen, attention.q_proj, attention.k_proj, attention.v_proj, mask)
     first = hidden[:, :1] + attention.o_proj(context)
@@ -44,7 +48,7 @@ def _vit(layer: Any, hidden: Tensor, mask: Tensor | None) -> Tensor:
 
 
 def _bert(layer: Any, hidden: Tensor, mask: Tensor | None) -> Tensor:
-    """Normalised after; the blocks' own output modules add the residual."""
+    """Compute a BERT layer, whose output modules add the residual and normalise."""
     attention = layer.attention.self
     context = _attend(attention, hidden, attention.query, attention.key, attention.value, mask)
     done: Tensor = layer.feed_forward_chunk(layer.attention.output(context, hidden[:, :1]))
@@ -67,18 +71,18 @@ def _attend(
     value: nn.Module,
     mask: Tensor | None,
 ) -> Tensor:
-    """What the first token takes from all tokens that the mask lets it see."""
+    """Return what the first token takes from all tokens that the mask lets it see."""
     config: Any = attention.config
     heads, asked = int(config.num_attention_heads), query(tokens[:, :1])
     seen = None if mask is None else mask[:, :, :1]
-    if config._attn_implementation == VIRTUAL:  # virtual tokens have keys and values and are no tokens
+    if config._attn_implementation == VIRTUAL:  # virtual tokens have keys and values, but no token to mix
         return _beside_virtual(attention, asked, key(tokens), value(tokens), heads, seen)
-    keys, _ = dense(key)  # a key's bias adds the same to every score of a head
+    keys, _ = dense(key)  # a key's bias adds the same to every score of a head, which softmax ignores
     values, bias = dense(value)
     size = len(keys) // heads
     back = torch.einsum("bhs,hsw->bhw", asked.view(-1, heads, size), keys.view(heads, size, -1))
     scores = (back * size**-0.5) @ tokens.mT
-    if seen is not None:
+    if seen is not None:  # either flags of visible tokens, or numbers to add to the scores
         seen = seen.flatten(1, 2)
         scores = scores.masked_fill(~seen, -torch.inf) if seen.dtype == torch.bool else scores + seen
     mixed = scores.softmax(dim=-1) @ tokens

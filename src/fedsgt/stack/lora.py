@@ -1,4 +1,4 @@
-"""LoRA: each module adds a product of two thin matrices to some linears' weights."""
+"""LoRA: each module adds the product of two thin matrices to the weights of some linear layers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fedsgt.stack.places import Places
 
 
 class LoraLinear(nn.Module):
-    """A frozen linear, frozen modules folded into a copy of its weight, and one factor pair in training."""
+    """A frozen linear layer, a copy of its weight with frozen modules folded in, and one pair in training."""
 
     def __init__(self, base: nn.Linear, scale: float) -> None:
         super().__init__()
@@ -43,10 +43,12 @@ class LoraLinear(nn.Module):
         return self.base.weight if self.folded is None else self.folded
 
     def fold(self, pairs: Sequence[tuple[Tensor, Tensor]]) -> None:
-        """The canonical form: always from the original weight, in order, rounded once."""
+        """Fold these pairs (A, B) into a copy of the weight; without a pair, drop the copy."""
         if not pairs:
             self.folded = None
             return
+        # One canonical form, always from the original weight, in order and rounded once: the bytes must not
+        # depend on what was folded before.
         weight = self.base.weight.detach().double()
         for down, up in pairs:
             weight = weight + self.scale * (up @ down)
@@ -54,21 +56,21 @@ class LoraLinear(nn.Module):
 
 
 class Lora:
-    """LoRA at the given places; scale alpha / rank."""
+    """LoRA modules at the given places, scaled by alpha / rank."""
 
     def __init__(self, model: nn.Module, places: Places, settings: Peft) -> None:
         self.rank, self.freeze_a = settings.rank, settings.freeze_a
         self.scale = settings.alpha / settings.rank
-        self.sites: dict[str, LoraLinear] = {}
+        self.linears: dict[str, LoraLinear] = {}
         for name in places.linears:
-            self.sites[name] = LoraLinear(linear(model, name), self.scale)
-            swap(model, name, self.sites[name])
+            self.linears[name] = LoraLinear(linear(model, name), self.scale)
+            swap(model, name, self.linears[name])
 
     def initial(self, rng: np.random.Generator) -> Tensors:
-        """A as PEFT draws it, B zero: a fresh module changes nothing."""
+        """Draw A as PEFT does and set B to zero, so that a fresh module changes nothing."""
         state: Tensors = {}
-        for name, site in self.sites.items():
-            wide, tall = site.base.in_features, site.base.out_features
+        for name, adapted in self.linears.items():
+            wide, tall = adapted.base.in_features, adapted.base.out_features
             state[f"{name}.lora_A"] = uniform(rng, (self.rank, wide), wide**-0.5)
             state[f"{name}.lora_B"] = np.zeros((tall, self.rank), np.float32)
         return state
@@ -77,9 +79,9 @@ class Lora:
         return dict(state)
 
     def freeze(self, modules: Sequence[Tensors]) -> None:
-        for name, site in self.sites.items():
-            device = site.base.weight.device
-            site.fold(
+        for name, adapted in self.linears.items():
+            device = adapted.base.weight.device
+            adapted.fold(
                 [
                     (double(module[f"{name}.lora_A"], device), double(module[f"{name}.lora_B"], device))
                     for module in modules
@@ -88,16 +90,16 @@ class Lora:
 
     def open(self, state: Mapping[str, NDArray[np.float32]]) -> dict[str, nn.Parameter]:
         opened: dict[str, nn.Parameter] = {}
-        for name, site in self.sites.items():
-            device: torch.device = site.base.weight.device
-            site.down = parameter(state[f"{name}.lora_A"], device, trainable=not self.freeze_a)
-            site.up = parameter(state[f"{name}.lora_B"], device)
-            opened |= {f"{name}.lora_A": site.down, f"{name}.lora_B": site.up}
+        for name, adapted in self.linears.items():
+            device: torch.device = adapted.base.weight.device
+            adapted.down = parameter(state[f"{name}.lora_A"], device, trainable=not self.freeze_a)
+            adapted.up = parameter(state[f"{name}.lora_B"], device)
+            opened |= {f"{name}.lora_A": adapted.down, f"{name}.lora_B": adapted.up}
         return opened
 
     def refresh(self) -> None:
-        """Nothing: the open parameters are used as they are."""
+        """Do nothing: the forward pass reads the open parameters themselves."""
 
     def close(self) -> None:
-        for site in self.sites.values():
-            site.down = site.up = None
+        for adapted in self.linears.values():
+            adapted.down = adapted.up = None

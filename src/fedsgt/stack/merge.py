@@ -1,7 +1,7 @@
-"""Several sequences averaged into one model: one forward pass in place of one a sequence.
+"""Several sequences averaged into one model, so that a prediction takes one forward pass for all of them.
 
-What is averaged is the weights that the modules make of the backbone's, so for LoRA and IA3 the average is
-made of modules again. It is not the average of the sequences' probabilities, and less accurate than that.
+The average is of the weights that the modules make of the backbone's; for LoRA and IA3 it can be written as
+modules again. It is not the average of the sequences' probabilities, and less accurate than that.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Doubles: TypeAlias = dict[str, NDArray[Any]]
 
 
 def merge(kind: str, mixture: Mixture, read: Read) -> list[Doubles]:
-    """The modules to load for the weighted average of these sequences; heads are averaged likewise."""
+    """Return the modules to load for the weighted average of these sequences and their heads."""
     check_mergeable(kind)
     modules = (_merged_lora if kind == "lora" else _merged_ia3)(mixture, read)
     heads = [(weight, _part(read(chain[-1]), head=True)) for weight, chain in mixture]
@@ -32,6 +32,7 @@ def merge(kind: str, mixture: Mixture, read: Read) -> list[Doubles]:
 
 
 def check_mergeable(kind: str) -> None:
+    """Raise if modules of this kind have no average."""
     if kind == "prefix":
         raise InputError(
             "strategy: merged is not for peft.kind = prefix: virtual tokens of different sequences have no "
@@ -40,7 +41,9 @@ def check_mergeable(kind: str) -> None:
 
 
 def _merged_lora(mixture: Mixture, read: Read) -> list[Doubles]:
-    """A sum of products is linear in each: every module once, its B times the weights it stands under."""
+    """Scale each module's B by the sum of the weights of the sequences that it is in."""
+    # LoRA adds to a weight the sum of B A over modules, so its average over sequences is such a sum too. A
+    # module that several sequences share is read and folded once.
     shares: dict[str, float] = {}
     for weight, chain in mixture:
         for key in chain:
@@ -53,7 +56,7 @@ def _scaled(module: Doubles, share: float) -> Doubles:
 
 
 def _merged_ia3(mixture: Mixture, read: Read) -> list[Doubles]:
-    """Scales multiply along a sequence; the products are averaged."""
+    """Average the products of the scales along each sequence into a single module."""
     return [_average([(weight, _product([_part(read(key)) for key in chain])) for weight, chain in mixture])]
 
 
@@ -69,5 +72,5 @@ def _average(parts: list[tuple[float, Doubles]]) -> Doubles:
 
 
 def _part(module: Mapping[str, NDArray[np.float32]], head: bool = False) -> Doubles:
-    """A module's head, or all but its head."""
+    """Return a module's head, or all of it but the head, in float64."""
     return {name: array.astype(np.float64) for name, array in module.items() if name.startswith(HEAD) == head}

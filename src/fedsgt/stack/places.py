@@ -1,4 +1,4 @@
-"""Where in a model the modules sit: layers and linears by exact name, never by part of a name."""
+"""The layers and linear layers of a model that hold modules, by exact name and never by part of a name."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import nn
 
 from fedsgt.errors import InputError
 
-# What the supported architectures call the same thing, each relative to its layer.
+# Names of the same linear layer in the supported architectures, relative to the transformer layer.
 QUERY = ("attention.q_proj", "attention.self.query", "attention.q_lin")
 KEY = ("attention.k_proj", "attention.self.key", "attention.k_lin")
 VALUE = ("attention.v_proj", "attention.self.value", "attention.v_lin")
@@ -18,16 +18,18 @@ FEEDFORWARD_OUT = ("mlp.fc2", "output.dense", "ffn.lin2")
 
 @dataclass(frozen=True)
 class Places:
-    """The transformer's layers, which of them hold modules, and the linears in those."""
+    """The transformer's layers, those of them that hold modules, and the linear layers with modules."""
 
     layers: tuple[str, ...]
     """All layers, lowest first."""
     chosen: tuple[str, ...]
+    """Layers that hold modules."""
     linears: tuple[str, ...]
+    """Linear layers with a module on them."""
 
     @property
     def start(self) -> int:
-        """Index of the lowest layer that holds a module; everything below is a fixed function."""
+        """Index of the lowest layer that holds a module; all below it is a fixed function of the input."""
         return min(self.layers.index(name) for name in self.chosen)
 
 
@@ -37,7 +39,7 @@ def find_places(
     targets: Sequence[str] | None,
     defaults: Sequence[tuple[str, ...]],
 ) -> Places:
-    """Resolve the settings against the model's own names."""
+    """Find the layers and linear layers that the settings `peft.layers` and `peft.targets` name."""
     known = layer_names(model)
     chosen = _choose(known, layers)
     linears = [
@@ -49,7 +51,10 @@ def find_places(
 
 
 def layer_names(model: nn.Module) -> tuple[str, ...]:
-    """The blocks of the transformer: its one list of modules with as many as the configuration says."""
+    """Return the names of the transformer's layers, lowest first.
+
+    They are the one list of modules with as many entries as the model's configuration has layers.
+    """
     wanted = int(getattr(model.config, "num_hidden_layers", 0))
     for name, module in model.named_modules():
         if isinstance(module, nn.ModuleList) and len(module) == wanted:
@@ -80,17 +85,19 @@ def _choose(known: tuple[str, ...], layers: str | int | Sequence[str]) -> tuple[
 def _linears(
     layer: nn.Module, prefix: str, targets: Sequence[str] | None, defaults: Sequence[tuple[str, ...]]
 ) -> list[str]:
-    """The layer's linears that are wanted, in the order in which the layer holds them."""
+    """Return the layer's linear layers that hold modules, in the order in which the layer lists them."""
     inside = [name for name, module in layer.named_modules() if isinstance(module, nn.Linear)]
     wanted = list(targets) if targets is not None else _default_targets(inside, defaults)
     for target in wanted:
         if not any(_is(name, target) for name in inside):
-            raise InputError(f"peft.targets: {target!r} is no linear of {prefix}; it has {', '.join(inside)}")
+            raise InputError(
+                f"peft.targets: {target!r} is no linear layer of {prefix}; it has {', '.join(inside)}"
+            )
     return [f"{prefix}.{name}" for name in inside if any(_is(name, target) for target in wanted)]
 
 
 def _is(name: str, target: str) -> bool:
-    """Whole path inside the layer, or its whole last part: `query` is not `subquery`."""
+    """Whether the target is the whole path inside the layer, or its whole last part."""
     return target == name or ("." not in target and name.rpartition(".")[2] == target)
 
 

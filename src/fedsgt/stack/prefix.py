@@ -1,7 +1,7 @@
 """Prefix tuning: each module puts virtual tokens before the keys and values of every layer.
 
-Any number of them stack by concatenation, through an attention function of our own. A phase trains a small
-projection; what is kept is its output, the keys and values themselves.
+Modules stack by concatenation, in an attention function of our own that is registered with transformers. A
+phase trains a small projection; the module is the projection's output, the keys and values themselves.
 """
 
 from __future__ import annotations
@@ -27,13 +27,14 @@ Pair = tuple[Tensor, Tensor]
 
 
 class Slot:
-    """What one attention layer puts before its own keys and values: frozen tokens, then those in training."""
+    """Virtual tokens of one attention layer: frozen ones, then those in training."""
 
     def __init__(self) -> None:
         self.frozen: Pair | None = None
         self.training: Pair | None = None
 
-    def before(self, key: Tensor, value: Tensor) -> Pair:
+    def prepend(self, key: Tensor, value: Tensor) -> Pair:
+        """Return the layer's keys and values with those of the virtual tokens before them."""
         pairs = [pair for pair in (self.frozen, self.training) if pair is not None]
         keys, values = ([pair[side].expand(key.shape[0], -1, -1, -1) for pair in pairs] for side in (0, 1))
         return torch.cat([*keys, key], dim=2), torch.cat([*values, value], dim=2)
@@ -42,11 +43,11 @@ class Slot:
 def attend(
     module: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **options: Any
 ) -> tuple[Tensor, None]:
-    """Attention with the layer's virtual tokens, which every token may see."""
+    """Compute attention with the layer's virtual tokens, which every token may see."""
     slot: Slot | None = getattr(module, ATTENTION, None)
     own = key.shape[2]
     if slot is not None:
-        key, value = slot.before(key, value)
+        key, value = slot.prepend(key, value)
     if mask is not None and key.shape[2] > own:
         seen = True if mask.dtype == torch.bool else 0.0
         mask = nn.functional.pad(mask, (key.shape[2] - own, 0), value=seen)
@@ -59,7 +60,7 @@ AttentionMaskInterface.register(ATTENTION, sdpa_mask)
 
 
 class Prefix:
-    """Prefix tuning in the given layers; `places.linears` are the layers' key projections."""
+    """Prefix modules in the given layers; `places.linears` are the layers' key projections."""
 
     def __init__(self, model: PreTrainedModel, places: Places, settings: Peft) -> None:
         self.tokens, self.hidden = settings.tokens, settings.hidden
@@ -76,7 +77,7 @@ class Prefix:
         self.opened: dict[str, nn.Parameter] = {}
 
     def initial(self, rng: np.random.Generator) -> Tensors:
-        """A projection of `tokens` embeddings through one hidden layer to all layers' keys and values."""
+        """Draw a projection of `tokens` embeddings, by one hidden layer, to all layers' keys and values."""
         out = 2 * len(self.slots) * self.width
         return {
             "prefix.embedding": rng.standard_normal((self.tokens, self.width), dtype=np.float32),
@@ -87,7 +88,9 @@ class Prefix:
         }
 
     def finish(self, state: Mapping[str, NDArray[np.float32]]) -> Tensors:
-        """The projection's output, in float64 without BLAS: rounding then hides how a machine sums."""
+        """Return the projection's output: keys and values of the virtual tokens in every layer."""
+        # In float64 and by einsum, which does not call BLAS: rounding to float32 then hides in which order a
+        # machine sums.
         wide = {name: array.astype(np.float64) for name, array in state.items()}
         inner = np.einsum("tw,hw->th", wide["prefix.embedding"], wide["prefix.down.weight"])
         inner = np.tanh(inner + wide["prefix.down.bias"])
@@ -118,7 +121,7 @@ class Prefix:
         return dict(self.opened)
 
     def refresh(self) -> None:
-        """Keys and values of the projection as it is now; needed before each forward pass in training."""
+        """Compute keys and values of the projection as it is now."""
         inner = nn.functional.linear(
             self.opened["prefix.embedding"],
             self.opened["prefix.down.weight"],

@@ -1,7 +1,7 @@
-"""How bytes come about on this machine: the execution profile that is part of every module's key.
+"""The execution profile: everything on this machine that shapes a module's bytes, and is part of its key.
 
-Same profile and same machine type, same bytes. Nothing here imports torch before `apply`: the maths library
-reads its environment once, when torch first loads it.
+The same profile on the same type of machine gives the same bytes. Nothing here imports torch before `apply`:
+the maths library reads its environment once, when torch first loads it.
 """
 
 from __future__ import annotations
@@ -16,18 +16,19 @@ from pathlib import Path
 
 from fedsgt.errors import InputError
 
-# Part of every key: raised whenever a change of ours gives a module other bytes.
+# Part of every key: to be raised whenever a change in this project gives a module other bytes.
 ALGORITHM = "3"
+CPU_INFO = Path("/proc/cpuinfo")
 VERSIONS = ("torch", "transformers", "tokenizers", "numpy", "pillow")
 
 
 def environment() -> dict[str, str]:
-    """Variables that must stand before torch is imported: one thread, and GEMMs that do not depend on it."""
+    """Return the variables that must be set before torch is imported."""
     return {
-        "MKL_CBWR": _mkl_mode(),
+        "MKL_CBWR": _mkl_mode(),  # matrix products that do not depend on threads or memory alignment
         "OMP_NUM_THREADS": "1",
         "MKL_NUM_THREADS": "1",
-        "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
+        "CUBLAS_WORKSPACE_CONFIG": ":4096:8",  # without it, cuBLAS is not deterministic
         "TOKENIZERS_PARALLELISM": "false",
         "HF_HUB_DISABLE_PROGRESS_BARS": "1",
     }
@@ -35,7 +36,7 @@ def environment() -> dict[str, str]:
 
 @contextmanager
 def environment_set() -> Iterator[None]:
-    """For the time of starting worker processes, which inherit it."""
+    """Set these variables while worker processes are started, which inherit them."""
     before = {name: os.environ.get(name) for name in environment()}
     os.environ.update(environment())
     try:
@@ -49,7 +50,7 @@ def environment_set() -> Iterator[None]:
 
 
 def apply() -> None:
-    """Make this process one that trains reproducibly; an error if torch was loaded otherwise before."""
+    """Make this process train reproducibly; raise if torch was imported before without the variables."""
     if "torch" not in sys.modules:
         os.environ.update(environment())
     elif os.environ.get("MKL_CBWR") != _mkl_mode():
@@ -61,13 +62,13 @@ def apply() -> None:
 
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
-    # Filling fresh memory finds reads of it, of which there are none, and takes time.
+    # Deterministic mode also fills fresh memory, to expose code that reads it. None does, and it takes time.
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     torch.backends.cudnn.benchmark = False
 
 
 def describe(device: str) -> dict[str, str]:
-    """The execution profile: all that may change a module's bits besides its data and configuration."""
+    """Return the execution profile: all that may change a module's bytes besides data and configuration."""
     import torch
 
     return {
@@ -83,17 +84,17 @@ def describe(device: str) -> dict[str, str]:
 
 
 def machine() -> dict[str, str]:
-    """What made the bytes; same profile on another of these may still differ, and is then not comparable."""
+    """Describe this machine. Modules made on another one may differ even if the profile is the same."""
     return {"cpu": _cpu_name(), "system": platform.system(), "architecture": platform.machine()}
 
 
 def versions() -> dict[str, str]:
-    """Of the libraries that compute, and of this project."""
+    """Return the versions of the libraries that compute, and of this project."""
     return {name: importlib.metadata.version(name) for name in (*VERSIONS, "fedsgt")}
 
 
 def pick_device(wanted: str) -> str:
-    """`auto` is the first GPU if there is one."""
+    """Return the device that `model.device` names; `auto` is the first GPU if there is one."""
     import torch
 
     if wanted == "auto":
@@ -122,7 +123,7 @@ def _cpu_name() -> str:
 
 def _cpu_info(field: str) -> str:
     try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        lines = CPU_INFO.read_text(encoding="utf-8").splitlines()
     except OSError:
         return ""
     found = (line.partition(":")[2].strip() for line in lines if line.partition(":")[0].strip() == field)

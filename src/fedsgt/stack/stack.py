@@ -1,6 +1,6 @@
-"""A frozen backbone, an ordered list of frozen modules, at most one module in training, and its head.
+"""The stack: a frozen backbone, an ordered list of frozen modules, and at most one module in training.
 
-SPEC, definition 3: the head belongs to the module. A new module starts from its parent's head, keeps its own.
+The head belongs to the module (definition 3): a new module starts from its parent's head and keeps its own.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from fedsgt.stack.inputs import Batch, Item, to_device
 from fedsgt.stack.kinds import Kind
 from fedsgt.stack.last_layer import shorten_last_layer
 from fedsgt.stack.lora import Lora
-from fedsgt.stack.lower import LowerLayers
+from fedsgt.stack.lower_layers import LowerLayers
 from fedsgt.stack.places import FEEDFORWARD_OUT, KEY, QUERY, VALUE, Places, find_places
 from fedsgt.stack.prefix import Prefix
 
 HEAD = "head."
-# Kind and the linears it sits at when the settings name none.
+# Each kind, and the linear layers that it changes if peft.targets names none.
 KINDS: dict[str, tuple[Callable[[Any, Places, Peft], Kind], tuple[tuple[str, ...], ...]]] = {
     "lora": (Lora, (QUERY, VALUE)),
     "ia3": (Ia3, (KEY, VALUE, FEEDFORWARD_OUT)),
@@ -36,7 +36,7 @@ KINDS: dict[str, tuple[Callable[[Any, Places, Peft], Kind], tuple[tuple[str, ...
 
 
 class Stack:
-    """Everything between a batch and its logits. The backbone's own tensors are read, never written."""
+    """Everything between a batch and its logits; it reads the backbone's tensors and never writes them."""
 
     def __init__(self, backbone: Backbone, settings: Peft) -> None:
         self.backbone, self.settings = backbone, settings
@@ -53,7 +53,7 @@ class Stack:
 
     @property
     def start(self) -> int:
-        """How many layers at the bottom hold no module."""
+        """Number of layers at the bottom that hold no module."""
         return self.places.start
 
     @property
@@ -61,37 +61,41 @@ class Stack:
         return next(iter(self.head.values())).device
 
     def initial_head(self, seed: int) -> Tensors:
-        """The head that every first phase starts from: a function of the run's seed alone."""
+        """Return the head that the first module of every sequence starts from.
+
+        It depends on the run's seed alone, not on what is loaded.
+        """
         rng = np.random.default_rng(seed)
         std = np.float32(getattr(self.backbone.model.config, "initializer_range", 0.02))
         drawn: Tensors = {}
         for name, tensor in self.head.items():
             shape = tuple(tensor.shape)
+            # Biases start at zero and a normalisation's weights at one, as when a model is first made.
             flat = np.ones(shape, np.float32) if name.endswith(".weight") else np.zeros(shape, np.float32)
             many = len(shape) > 1
             drawn[HEAD + name] = rng.standard_normal(shape, dtype=np.float32) * std if many else flat
         return drawn
 
     def begin(self, seed: int, head: Mapping[str, NDArray[np.float32]]) -> Tensors:
-        """The state that a phase starts from: a fresh module, and a copy of this head."""
+        """Return the state that a phase starts from: a fresh module and a copy of this head."""
         state = self.kind.initial(np.random.default_rng(seed))
         return state | {HEAD + name: np.array(head[HEAD + name], np.float32) for name in self.head}
 
     def finish(self, state: Mapping[str, NDArray[np.float32]]) -> Tensors:
-        """The module of a trained state: its parameters and its head."""
+        """Return the module of a trained state: its parameters and its head."""
         heads = {name: array for name, array in state.items() if name.startswith(HEAD)}
         rest = {name: array for name, array in state.items() if name not in heads}
         return self.kind.finish(rest) | heads
 
     def load(self, modules: Sequence[Tensors]) -> None:
-        """Exactly these modules, root first, and the head of the last one; nothing is trainable."""
+        """Load exactly these modules, root first, and the head of the last one; nothing is trainable."""
         self.close()
         self.kind.freeze(modules)
         self.last = modules[-1] if modules else None
         self._restore_head()
 
     def open(self, state: Mapping[str, NDArray[np.float32]]) -> dict[str, nn.Parameter]:
-        """Put one more module on top, in training: exactly its parameters and the head require gradients."""
+        """Put a module in training on top; exactly its parameters and the head require gradients."""
         self.close()
         self._set_head(state)
         self.opened = self.kind.open(state)
@@ -101,11 +105,11 @@ class Stack:
         return self.opened
 
     def snapshot(self) -> Tensors:
-        """The open state as it is now."""
+        """Return a copy of the state in training."""
         return {name: value.detach().cpu().numpy().copy() for name, value in sorted(self.opened.items())}
 
     def close(self) -> None:
-        """Take the module in training off; what is left is what was loaded, with its head."""
+        """Take the module in training off; the loaded modules and their head are left."""
         self.kind.close()
         for tensor in self.head.values():
             tensor.requires_grad_(False)
@@ -115,7 +119,7 @@ class Stack:
         self.opened = {}
 
     def logits(self, batch: Mapping[str, Any]) -> Tensor:
-        """A forward pass from raw inputs, or from the lower layers' output if the batch has `hidden`."""
+        """Run the forward pass, on the lower layers' output if the batch has `hidden`, else on raw inputs."""
         if self.opened:
             self.kind.refresh()
         if "hidden" in batch:
@@ -127,14 +131,14 @@ class Stack:
 
     @torch.no_grad()
     def lower(self, batch: Mapping[str, Any]) -> Tensor:
-        """The output of the layers that hold no module."""
+        """Return the output of the layers that hold no module."""
         return self.lower_layers.compute(dict(batch))
 
     @torch.no_grad()
     def features(
         self, items: Sequence[Item], make_batch: Callable[[Sequence[Item]], Batch], size: int = 64
     ) -> NDArray[np.float64]:
-        """The trunk's output at the first token for each item, under what is loaded."""
+        """Return the trunk's output at each item's first token, with the modules that are loaded."""
         found = []
         for start in range(0, len(items), size):
             batch = to_device(make_batch(items[start : start + size]), self.device)
@@ -143,10 +147,9 @@ class Stack:
         return np.concatenate(found)
 
     def _restore_head(self) -> None:
-        """A bare backbone has a head of zeros: it knows nothing of any label."""
         if self.last is not None:
             self._set_head(self.last)
-        else:
+        else:  # a bare backbone knows no label: with a head of zeros, all are equally likely
             for tensor in self.head.values():
                 tensor.zero_()
 

@@ -1,7 +1,7 @@
-"""Stop below, or go on from, the lowest layer that holds modules.
+"""Forward passes that stop at, or start from, the lowest layer that holds modules.
 
-Everything below it is a fixed function of a record and the backbone, so its output is computed once for each
-record and used by all sequences, phases and epochs.
+The layers below it are a fixed function of a record and the backbone, so their output is computed once for
+each record and serves all sequences, phases and epochs.
 """
 
 from __future__ import annotations
@@ -14,15 +14,19 @@ from transformers import PreTrainedModel
 from fedsgt.stack.places import Places
 
 
-class Reached(Exception):
-    """Not an error: how the forward pass is left early."""
+class LowerLayersDone(Exception):
+    """Not an error, but the way out of a forward pass that stops early."""
 
     def __init__(self, hidden: Tensor) -> None:
         self.hidden = hidden
 
 
 class LowerLayers:
-    """The part of a model below `places.start`, made skippable; the model's own forward stays in charge."""
+    """Makes the layers below `places.start` of a model skippable.
+
+    The model's own forward function stays in charge, so that masks, embeddings and heads of every supported
+    architecture are computed by its own code.
+    """
 
     def __init__(self, model: PreTrainedModel, places: Places) -> None:
         self.model = model
@@ -36,19 +40,21 @@ class LowerLayers:
         self._stop_at(model.get_submodule(places.layers[places.start]))
 
     def compute(self, inputs: dict[str, Any]) -> Tensor:
-        """What enters the lowest layer with modules."""
+        """Return what enters the lowest layer with modules."""
         self.stopping = True
         try:
             self.model(**inputs)
-        except Reached as reached:
-            return reached.hidden
+        except LowerLayersDone as done:
+            return done.hidden
         finally:
             self.stopping = False
         raise RuntimeError("the forward pass did not come to the layer where modules start")
 
     def resume(self, hidden: Tensor, mask: Tensor | None) -> Any:
-        """The rest of the forward pass from there."""
+        """Run the rest of the forward pass on what `compute` returned."""
         self.given = hidden
+        # The model insists on an input of its own. Only its shape is read, for masks: embeddings and lower
+        # layers return what was given instead of computing anything.
         entrance = "pixel_values" if self.model.main_input_name == "pixel_values" else "inputs_embeds"
         extra = {} if mask is None else {"attention_mask": mask}
         try:
@@ -70,7 +76,7 @@ class LowerLayers:
 
         def forward(hidden: Tensor, *args: Any, **options: Any) -> Any:
             if self.stopping:
-                raise Reached(hidden)
+                raise LowerLayersDone(hidden)
             return inner(hidden, *args, **options)
 
         module.forward = forward
