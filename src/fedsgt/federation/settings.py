@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -21,10 +20,10 @@ from pydantic import (
     ValidationInfo,
     model_validator,
 )
-from pydantic_core import ErrorDetails
 
 from fedsgt.config import Config
 from fedsgt.config.model import Section, Text
+from fedsgt.config.toml import explain, read_toml
 from fedsgt.errors import InputError
 
 SERVER_FILE, CLIENT_FILE = "server.toml", "client.toml"
@@ -217,47 +216,11 @@ def _commented(kind: type[BaseModel], given: Mapping[str, Any]) -> str:
 
 def _load(kind: type[Settings], path: Path, name: str) -> Settings:
     path = path / name if path.is_dir() else path
-    return _check(kind, _read(path), path)
+    return _check(kind, read_toml(path, "; fedsgt keys makes a starter"), path)
 
 
 def _check(kind: type[Settings], values: dict[str, Any], path: Path) -> Settings:
     try:
         return kind.model_validate(values, context=path.absolute().parent)
     except ValidationError as error:
-        raise InputError(f"{path}: {_problem(kind, error.errors())}") from None
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise InputError(f"{path}: no such file; fedsgt keys makes a starter") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: cannot be read ({error})") from None
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(f"{path}: not TOML: {error}") from None
-
-
-def _problem(kind: type[BaseModel], problems: list[ErrorDetails]) -> str:
-    """The first thing that is wrong: its key, its value and what is allowed."""
-    first = problems[0]
-    key = ".".join(str(part) if str(part).isprintable() else repr(part) for part in first["loc"])
-    if first["type"] == "extra_forbidden":
-        return f"{key}: unknown key{_hint(kind, first['loc'])}"
-    if first["type"] == "missing":
-        return f"{key}: is missing; give it"
-    message = first["msg"].removeprefix("Value error, ")
-    if first["type"] == "value_error":
-        return f"{key}: {message}" if key else message
-    return f"{key}: {first['input']!r} is not allowed; {message[0].lower()}{message[1:]}"
-
-
-def _hint(kind: type[BaseModel], place: tuple[int | str, ...]) -> str:
-    known: Iterable[str] = kind.model_fields
-    if len(place) > 1:
-        section = kind.model_fields[str(place[0])].annotation
-        assert isinstance(section, type)
-        assert issubclass(section, BaseModel)
-        known = section.model_fields
-    close = difflib.get_close_matches(str(place[-1]), known, n=1)
-    return f"; did you mean {close[0]}?" if close else f" (allowed: {', '.join(known)})"
+        raise InputError(f"{path}: {explain(kind, error)}") from None
