@@ -1,1 +1,1 @@
-"""Train what a plan wants and a store lacks, parents first; resumable, to the same bytes."""
+"""Train the modules that a plan wants and the store lacks, parents first; a stopped build can be resumed."""

@@ -1,11 +1,14 @@
-"""The build: wanted minus present, parents first, each finished round on disk before the next begins."""
+"""The build: train the modules that are wanted and not present, parents first.
+
+Each finished round is on disk before the next one begins, so that a build can be stopped at any time.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from fedsgt.build.targets import Recipe, Target
 from fedsgt.engine.events import Listener, ModuleFinished, RoundFinished, ignore
@@ -39,15 +42,17 @@ class NoDeletions:
 
 
 @dataclass
-class Progress:
-    """How far one module is: its finished rounds and who took part in them."""
+class PartialModule:
+    """A module of which some rounds are finished, perhaps none."""
 
     target: Target
     state: Tensors | None = field(default=None, repr=False)
+    """State after the last finished round."""
     participants: list[dict[str, int]] = field(default_factory=list)
+    """Records that each client took part with, round by round."""
 
     def next_task(self, took_part: Sequence[Collection[str]] | None = None) -> Task:
-        """The next round: with all clients of the prefix, or those who took part in it then."""
+        """Return the next round, with all clients of the prefix or only those named for it."""
         target, done = self.target, len(self.participants)
         slices = target.slices
         if took_part is not None:
@@ -55,9 +60,13 @@ class Progress:
         return Task(target.key, target.parents, slices, done + 1, self.state, target.groups)
 
 
+Running: TypeAlias = dict[str, PartialModule]
+"""Modules that the engine is working on, by key."""
+
+
 @dataclass
 class Build:
-    """One build of some targets into a store. After a stop the next goes on from what is on disk."""
+    """A build into a store. After a stop, a new build continues from what is on disk."""
 
     recipe: Recipe
     modules: Modules
@@ -67,15 +76,18 @@ class Build:
     tell: Listener = ignore
     deletions: Deletions = field(default_factory=NoDeletions)
     took_part: Mapping[str, Sequence[Collection[str]]] = field(default_factory=dict)
-    """By module, round for round: who did when it was first trained; all of its clients, if not told."""
+    """Clients to train with, by module and round; all clients of the prefix for a module not named here.
+
+    Verification repeats with it the rounds of a module in which some client was left out.
+    """
     trained: list[str] = field(default_factory=list)
     """Keys of the modules that this build has trained."""
 
     def run(self, targets: Sequence[Target], priority: Callable[[Target], float] | None = None) -> list[str]:
-        """Train what is missing; of what could be trained now, the lowest priority value comes first.
+        """Train the missing modules and return their keys; those of lowest priority value start first.
 
-        Returns the keys that were trained. Equal prefixes have equal keys, and are trained once. Work that
-        depends on data deleted meanwhile is dropped, and nothing else.
+        Equal prefixes have equal keys and are trained once. Work that depends on data deleted meanwhile is
+        dropped, and no other work.
         """
         wanted = {target.key: target for target in targets}
         needed = wanted.keys() | {key for target in targets for key in target.parents}
@@ -83,7 +95,7 @@ class Build:
         waiting = [target for key, target in wanted.items() if key not in present]
         if priority is not None:
             waiting.sort(key=priority)
-        running: dict[str, Progress] = {}
+        running: Running = {}
         trained: list[str] = []
         while True:
             self._drop_dead(waiting, running)
@@ -95,20 +107,22 @@ class Build:
                 present.add(done)
                 trained.append(done)
 
-    def _drop_dead(self, waiting: list[Target], running: dict[str, Progress]) -> None:
+    def _drop_dead(self, waiting: list[Target], running: Running) -> None:
+        """Give up all modules that depend on deleted data."""
         dead = self.deletions.dead()
         if not dead:
             return
         waiting[:] = [target for target in waiting if dead.isdisjoint(target.groups)]
-        for progress in list(running.values()):
-            if not dead.isdisjoint(progress.target.groups):
-                self._cancel(progress.target, running)
+        for partial in list(running.values()):
+            if not dead.isdisjoint(partial.target.groups):
+                self._cancel(partial.target, running)
 
-    def _cancel(self, target: Target, running: dict[str, Progress]) -> None:
+    def _cancel(self, target: Target, running: Running) -> None:
         self.engine.cancel(target.key)
         del running[target.key]
 
-    def _start_ready(self, waiting: list[Target], running: dict[str, Progress], present: set[str]) -> None:
+    def _start_ready(self, waiting: list[Target], running: Running, present: set[str]) -> None:
+        """Submit waiting modules whose parent is present, as many as the engine has room for."""
         started = 0
         for target in list(waiting):
             if len(running) >= self.engine.capacity:
@@ -119,68 +133,76 @@ class Build:
                 running[target.key] = self._resume(target)
                 self._submit(running[target.key], running)
         if waiting and not started and not running:
+            # Nothing runs and nothing can start: waiting on would never end.
             raise ValueError(f"{len(waiting)} modules wait for parents that are neither wanted nor present")
 
-    def _step(self, running: dict[str, Progress]) -> str | None:
-        """Wait for one round, and put it on disk; the key if it was a module's last."""
+    def _step(self, running: Running) -> str | None:
+        """Wait for one round and write it; return the module's key if it was its last round."""
         try:
             result = self.engine.wait()
         except RoundFailed as failed:
-            self._forgive(running[failed.key].target, failed.cause)
+            self._raise_if_live(running[failed.key].target, failed.cause)
             del running[failed.key]
             return None
-        if result is None:
+        if result is None:  # an update came in, but no round is finished
             return None
-        progress = running[result.key]
+        partial = running[result.key]
+        # A deletion may have come in while the round was trained: look again where none can come between.
         with self.deletions.publishing() as dead:
-            if not dead.isdisjoint(progress.target.groups):
-                self._cancel(progress.target, running)
+            if not dead.isdisjoint(partial.target.groups):
+                self._cancel(partial.target, running)
                 return None
-            return self._publish(progress, result, running)
+            return self._publish(partial, result, running)
 
-    def _submit(self, progress: Progress, running: dict[str, Progress]) -> None:
+    def _submit(self, partial: PartialModule, running: Running) -> None:
         try:
-            self.engine.submit(progress.next_task(self.took_part.get(progress.target.key)))
+            self.engine.submit(partial.next_task(self.took_part.get(partial.target.key)))
         except (MissingModule, CorruptModule) as error:
-            self._forgive(progress.target, error)
-            del running[progress.target.key]
+            self._raise_if_live(partial.target, error)
+            del running[partial.target.key]
 
-    def _forgive(self, target: Target, error: Exception) -> None:
-        """What a deletion has hit need not succeed: what it stands on is destroyed, or its records gone."""
+    def _raise_if_live(self, target: Target, error: Exception) -> None:
+        """Raise the error unless a deletion has hit the module.
+
+        A dead module may fail: its parents are destroyed, or its records are gone.
+        """
         if self.deletions.dead().isdisjoint(target.groups):
             raise error
 
-    def _publish(self, progress: Progress, result: Result, running: dict[str, Progress]) -> str | None:
-        progress.state = result.state
-        progress.participants.append(result.participants)
-        self.tell(_round_finished(progress.target, result))
-        if len(progress.participants) < self.rounds:
-            self.modules.save_checkpoint(result.key, result.round, result.state, progress.participants)
-            self._submit(progress, running)
+    def _publish(self, partial: PartialModule, result: Result, running: Running) -> str | None:
+        """Write a finished round, as a checkpoint or as the finished module; the caller holds the lock."""
+        partial.state = result.state
+        partial.participants.append(result.participants)
+        self.tell(_round_finished(partial.target, result))
+        if len(partial.participants) < self.rounds:
+            self.modules.save_checkpoint(result.key, result.round, result.state, partial.participants)
+            self._submit(partial, running)
             return None
-        manifest = self.modules.put(self._origin(progress, result), self.engine.finish(result.state))
+        manifest = self.modules.put(self._origin(partial, result), self.engine.finish(result.state))
+        # After the module: a crash between the two leaves a checkpoint too many, never one too few.
         self.modules.discard_checkpoint(result.key)
         del running[result.key]
         self.trained.append(result.key)
-        self.tell(_module_finished(progress.target, manifest))
+        self.tell(_module_finished(partial.target, manifest))
         return result.key
 
     def _is_present(self, key: str) -> bool:
-        """A module that is not whole is thrown away: it will be trained again, and never served."""
+        """Whether the store has the module; a damaged one is discarded, to be trained again."""
         state = self.modules.state(key)
         if state == "corrupt":
             self.modules.discard(key)
         return state == "present"
 
-    def _resume(self, target: Target) -> Progress:
-        """After the last finished round, if there is one on disk."""
-        kept = self.modules.load_checkpoint(target.key)
-        if kept is None or kept.number >= self.rounds:
-            return Progress(target)
-        return Progress(target, kept.tensors, [dict(entry) for entry in kept.participants])
+    def _resume(self, target: Target) -> PartialModule:
+        """Continue after the last finished round if there is one on disk, else begin."""
+        checkpoint = self.modules.load_checkpoint(target.key)
+        if checkpoint is None or checkpoint.number >= self.rounds:
+            return PartialModule(target)
+        return PartialModule(target, checkpoint.tensors, [dict(entry) for entry in checkpoint.participants])
 
-    def _origin(self, progress: Progress, result: Result) -> Origin:
-        target, recipe = progress.target, self.recipe
+    def _origin(self, partial: PartialModule, result: Result) -> Origin:
+        """Return all that the manifest says of how a finished module was made."""
+        target, recipe = partial.target, self.recipe
         return Origin(
             key=target.key,
             parent=target.parent,
@@ -190,7 +212,7 @@ class Build:
             config=dict(recipe.config),
             backbone=recipe.backbone,
             rounds=self.rounds,
-            participants=progress.participants,
+            participants=partial.participants,
             seed=self.seed,
             versions=profile.versions(),
             profile=dict(recipe.profile),

@@ -1,1 +1,1 @@
-"""Train these phases on these clients: one interface, one local update, several engines behind it."""
+"""Rounds of training on clients: one interface, one local update, several engines, one stream of events."""

@@ -1,6 +1,7 @@
-"""Outputs of the frozen lower layers on disk, a file for each slice: they depend on it and the backbone only.
+"""Cache of the frozen lower layers' outputs on disk, one file for each slice.
 
-Files lie in a folder named by the slice's fingerprint, so that a deletion finds and destroys them.
+The outputs depend on the slice and the backbone only. Files lie in a folder named by the slice's fingerprint,
+so that a deletion finds and destroys them.
 """
 
 from __future__ import annotations
@@ -18,13 +19,14 @@ from fedsgt.stack.inputs import Item
 
 
 class ActivationCache:
-    """Written by rename, read with a checksum: a torn or damaged file is the same as none."""
+    """Outputs by fingerprint. Files have a checksum, so that a torn or damaged one counts as absent."""
 
     def __init__(self, folder: Path, recipe: str) -> None:
         self.folder = folder
         self.recipe = hashlib.sha256(recipe.encode()).hexdigest()
 
     def get(self, fingerprint: str) -> list[Item] | None:
+        """Return the outputs for the slice's records, or None if there is no whole file."""
         try:
             data = self._path(fingerprint).read_bytes()
         except OSError:
@@ -35,6 +37,7 @@ class ActivationCache:
         return [{"hidden": part} for part in np.split(held["hidden"], np.cumsum(held["lengths"])[:-1])]
 
     def put(self, fingerprint: str, items: list[Item]) -> None:
+        """Write the outputs for the slice's records."""
         lengths: NDArray[np.int64] = np.array([len(item["hidden"]) for item in items])
         body = save({"hidden": np.concatenate([item["hidden"] for item in items]), "lengths": lengths})
         path = self._path(fingerprint)
@@ -43,7 +46,9 @@ class ActivationCache:
             path.parent.mkdir(parents=True, exist_ok=True)
             temporary.write_bytes(hashlib.sha256(body).digest() + body)
             temporary.replace(path)
-        except OSError:  # no room: slower, and the same bytes
+        except (
+            OSError
+        ):  # such as a full disk: training is slower without the file, but its bytes are the same
             with suppress(OSError):
                 temporary.unlink(missing_ok=True)
 

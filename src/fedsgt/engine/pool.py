@@ -1,4 +1,4 @@
-"""Worker processes with one thread each, or none: the same jobs done in this process, for debugging."""
+"""Pools of workers: processes with one thread each, or this process alone, for debugging and small runs."""
 
 from __future__ import annotations
 
@@ -17,34 +17,41 @@ from typing import TYPE_CHECKING, Any, Protocol
 from fedsgt.errors import InputError
 from fedsgt.stack import profile
 
-if TYPE_CHECKING:  # the worker's module imports torch, which a worker process must do under its profile
+# The worker's module imports torch, which must not happen before the execution profile is set.
+if TYPE_CHECKING:
     from fedsgt.engine.worker import Setup, Worker
 
-EVERYWHERE = -1  # number of a job that every worker does
-KILL_WITH_PARENT = 1  # PR_SET_PDEATHSIG
+EVERYWHERE = -1  # number of a job that every worker does; other jobs count from 0
+KILL_WITH_PARENT = 1  # PR_SET_PDEATHSIG of prctl(2)
 
 
 class Pool(Protocol):
-    """Jobs are a number, a method of Worker and its arguments; answers, or failures, come in any order."""
+    """Does jobs: calls of a method of `Worker`, each under a number."""
 
-    def submit(self, number: int, method: str, *arguments: Any) -> None: ...
+    def submit(self, number: int, method: str, *arguments: Any) -> None:
+        """Put a job into the queue."""
 
-    def wait(self) -> tuple[int, Any]: ...
+    def wait(self) -> tuple[int, Any]:
+        """Wait for any job, and return its number with the answer or a `Failure`."""
 
     def drop(self, numbers: Collection[int]) -> None:
-        """Forget these jobs, but for those under way: their answers still come."""
+        """Remove these jobs from the queue; answers of those under way still come."""
 
     def everywhere(self, method: str, *arguments: Any) -> None:
-        """Done by every worker that did a job, when no other is under way; raises what one of them raises."""
+        """Call the method on every worker that has done a job, and raise the first error.
+
+        No other job may be under way, except dropped ones.
+        """
 
     def close(self) -> None:
-        """Check the backbone everywhere, and end."""
+        """Check that no worker's backbone was modified, and end."""
 
-    def stop(self) -> None: ...
+    def stop(self) -> None:
+        """End without a check."""
 
 
 class Inline:
-    """Jobs done in this process, when their answer is asked for."""
+    """A pool without processes: `wait` does the next job itself."""
 
     def __init__(self, setup: Setup) -> None:
         profile.apply()
@@ -77,9 +84,10 @@ class Inline:
 
 
 class Processes:
-    """Jobs go to whichever process is free, in the order in which they came."""
+    """A pool of processes: each job goes to the next one that is free, in the order of submission."""
 
     def __init__(self, setup: Setup, workers: int) -> None:
+        # Spawned, not forked: a fork would inherit torch's threads and the state of its generators.
         context = multiprocessing.get_context("spawn")
         self.queue: deque[tuple[int, str, tuple[Any, ...]]] = deque()
         self.processes: dict[Connection, BaseProcess] = {}
@@ -88,11 +96,12 @@ class Processes:
                 ours, theirs = context.Pipe()
                 process = context.Process(target=_serve, args=(theirs, setup), daemon=True)
                 _start(process)
-                theirs.close()
+                theirs.close()  # so that the end of the process ends the connection
                 self.processes[ours] = process
         self.idle = list(self.processes)
         self.busy: set[Connection] = set()
         self.used: set[Connection] = set()
+        """Processes that have done a job, and so have loaded a backbone."""
 
     def submit(self, number: int, method: str, *arguments: Any) -> None:
         self.queue.append((number, method, arguments))
@@ -116,7 +125,7 @@ class Processes:
             self._send(connection, (EVERYWHERE, method, arguments))
         for connection in self.used:
             number, answer = self._receive(connection)
-            while number != EVERYWHERE:  # a job that was dropped while it ran
+            while number != EVERYWHERE:  # the answer to a job that was dropped while it ran
                 number, answer = self._receive(connection)
             if isinstance(answer, Failure):
                 raise answer.error()
@@ -163,17 +172,21 @@ class Processes:
 
 
 class Failure:
-    """What went wrong in a worker, in a form that can be sent, unless it happened in this process."""
+    """An error in a worker, in a form that can be sent between processes.
+
+    Not every exception can be pickled, so only `InputError` is sent as it is; the others become text.
+    """
 
     def __init__(self, error: Exception, here: bool = False) -> None:
         self.known = error if here or isinstance(error, InputError) else None
         self.text = "".join(traceback.format_exception(error))
 
     def error(self) -> Exception:
+        """Return the error, to be raised in this process."""
         return self.known or RuntimeError(f"in a worker process:\n{self.text}")
 
 
-def _done(worker: Worker, method: str, arguments: tuple[Any, ...]) -> Any:
+def _answer(worker: Worker, method: str, arguments: tuple[Any, ...]) -> Any:
     try:
         return getattr(worker, method)(*arguments)
     except Exception as error:
@@ -181,22 +194,23 @@ def _done(worker: Worker, method: str, arguments: tuple[Any, ...]) -> Any:
 
 
 def _start(process: BaseProcess) -> None:
-    """Ctrl-C is for this process to deal with; a new one ignores it from its first moment."""
-    ours = threading.current_thread() is threading.main_thread()
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN) if ours else None
+    """Start a process that ignores Ctrl-C from its first moment: this process deals with it."""
+    # Signal handlers can be set in the main thread only; a child inherits that SIGINT is ignored.
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN) if in_main_thread else None
     try:
         process.start()
     except OSError as error:
         raise InputError(f"a worker process cannot be started ({error})") from None
     finally:
-        if ours:
+        if in_main_thread:
             signal.signal(signal.SIGINT, before)
 
 
 def _serve(connection: Connection, setup: Setup) -> None:
-    """The life of a worker process; it ends with its parent."""
+    """Do jobs from the connection until it ends; runs in a worker process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    if sys.platform == "linux":
+    if sys.platform == "linux":  # elsewhere a killed parent is noticed when the connection ends
         ctypes.CDLL(None).prctl(KILL_WITH_PARENT, signal.SIGKILL)
     worker: Any = None
     while True:
@@ -204,12 +218,16 @@ def _serve(connection: Connection, setup: Setup) -> None:
             number, method, arguments = connection.recv()
         except (EOFError, OSError):
             return
+        # Made with the first job, so that a process that is never needed loads no model.
         if worker is None or isinstance(worker, Failure):
             worker = _worker(setup)
-        connection.send((number, worker if isinstance(worker, Failure) else _done(worker, method, arguments)))
+        connection.send(
+            (number, worker if isinstance(worker, Failure) else _answer(worker, method, arguments))
+        )
 
 
 def _worker(setup: Setup) -> Worker | Failure:
+    """Return a worker, or why there is none; the next job tries again."""
     from fedsgt.engine.worker import Worker
 
     try:

@@ -1,4 +1,4 @@
-"""What passes between a build, an engine and its clients."""
+"""Tasks, updates and results: what a build, an engine and its clients hand to each other."""
 
 from __future__ import annotations
 
@@ -19,40 +19,43 @@ class Task:
     parents: tuple[str, ...]
     """Keys of the modules below, root first."""
     slices: Mapping[str, tuple[int, ...]]
-    """Client to its slices in the module's prefix; the engine sees no other data."""
+    """Slices of each client in the module's prefix; the engine sees no other data."""
     round: int = 1
     state: Tensors | None = field(default=None, repr=False)
-    """What the round starts from; none in the first round, which starts fresh."""
+    """State that the round starts from; None in the first round, which starts from a fresh module."""
     groups: tuple[int, ...] = ()
     """Prefix of the module, for events; training does not look at it."""
 
 
 @dataclass(frozen=True)
 class Update:
-    """What a client sends back after its local training."""
+    """A client's answer after its local training."""
 
     client: str
     state: Tensors = field(repr=False)
     records: int
+    """Number of records that it trained on."""
     loss: float
-    """Mean over the records of the last local epoch."""
+    """Mean loss over the records of the last local epoch."""
+    # Not compared: equal trainings give equal updates, but take different times.
     seconds: float = field(default=0.0, compare=False)
 
 
 @dataclass(frozen=True)
 class Result:
-    """A finished round: the clients' average, and who took part with how many records."""
+    """A finished round: the clients' average."""
 
     key: str
     round: int
     state: Tensors = field(repr=False)
     participants: dict[str, int]
+    """Number of records of each client that took part."""
     loss: float
     seconds: float = field(default=0.0, compare=False)
 
 
 class RoundFailed(Exception):
-    """A round that cannot be finished, and why; the engine has dropped it."""
+    """A round cannot be finished, for the given cause; the engine has dropped it."""
 
     def __init__(self, key: str, cause: Exception) -> None:
         super().__init__(f"module {key[:12]}: {cause}")
@@ -60,25 +63,26 @@ class RoundFailed(Exception):
 
 
 class Engine(Protocol):
-    """Carries out tasks in any order and any parallelism; results depend on neither."""
+    """Carries out tasks, in any order and in parallel; results depend on neither."""
 
     capacity: int
-    """So many tasks at once keep it busy; more would only stand in the way of what becomes urgent."""
+    """Number of tasks that keep the engine busy; more would only delay tasks that become urgent later."""
 
     def submit(self, task: Task) -> None:
-        """Take on one round."""
+        """Accept one round, to be carried out in its turn."""
 
     def wait(self) -> Result | None:
-        """The next round that is finished, or none when only a client of one is.
+        """Wait for a client, and return the result if it was the last one of a round, else None.
 
-        `RoundFailed` if one cannot be; a refused update is named by client, module and round.
+        Raises `RoundFailed` if a round cannot be finished; a refused update is named by client, module and
+        round.
         """
 
     def cancel(self, key: str) -> None:
-        """Drop the round of this module that is under way, if there is one; nothing more comes of it."""
+        """Drop the round of this module that is under way, if there is one; its result never comes."""
 
     def finish(self, state: Tensors) -> Tensors:
-        """The module of a state after its last round."""
+        """Return the finished module of the state after its last round."""
 
     def close(self) -> None:
-        """Check that the backbone is what it was, and end."""
+        """Check that the backbone was not modified, and end."""
