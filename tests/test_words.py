@@ -1,4 +1,4 @@
-from fedsgt.words import counted, counted_range, one_line, printable
+from fedsgt.words import counted, counted_range, one_line, printable, shown_bytes
 
 
 def test_numbers_go_with_their_word() -> None:
@@ -9,6 +9,11 @@ def test_equal_ends_of_a_range_are_one_number() -> None:
     assert counted_range(70, 80, "record") == "70 to 80 records"
     assert counted_range(80, 80, "record") == "80 records"
     assert counted_range(1, 1, "record") == "1 record"
+
+
+def test_sizes_have_three_digits() -> None:
+    found = [shown_bytes(count) for count in (0, 999, 2_400_000, 35_370, 1.5e12)]
+    assert found == ["0 B", "999 B", "2.4 MB", "35.4 kB", "1,500 GB"]
 
 
 def test_an_error_is_one_line() -> None:

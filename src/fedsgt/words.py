@@ -14,6 +14,14 @@ def counted_range(least: int, most: int, thing: str) -> str:
     return counted(most, thing) if least == most else f"{least} to {counted(most, thing)}"
 
 
+def shown_bytes(count: float) -> str:
+    """Return "2.4 MB", with three digits; the units count in thousands."""
+    for unit, step in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= step:
+            return f"{count / step:.3g} {unit}" if count < 1000 * step else f"{count / step:,.0f} {unit}"
+    return f"{count:.0f} B"
+
+
 def one_line(error: Exception) -> str:
     """Return another package's message without its line breaks, or the error's type if it says nothing."""
     return " ".join(str(error).split()) or type(error).__name__

@@ -16,6 +16,7 @@ from fedsgt.cli.commands import (
     config,
     demo,
     evaluate,
+    export,
     forgetting,
     keys,
     plan,
@@ -49,7 +50,7 @@ app.command("train")(train.train)
 app.command("runs")(runs.runs)
 app.command("show")(runs.show)
 app.command("evaluate")(evaluate.evaluate)
-app.command("export")(runs.export)
+app.command("export")(export.export)
 app.command("predict")(predict.predict)
 app.command("records")(records.records)
 app.command("unlearn")(unlearn.unlearn)

@@ -22,7 +22,7 @@ from fedsgt.plans import Estimate
 from fedsgt.reporting.charts import draw_accuracy_curves, draw_seconds_over_records, draw_unlearning_curve
 from fedsgt.reporting.comparison import AHEAD, peft_in_words
 from fedsgt.reporting.module_tree import draw_tree
-from fedsgt.words import counted, counted_range
+from fedsgt.words import counted, counted_range, shown_bytes
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -77,7 +77,7 @@ def _environment() -> Environment:
         "percent": percent,
         "estimate": estimate,
         "quoted": shlex.quote,
-        "size": size,
+        "shown_bytes": shown_bytes,
     }
     environment.globals |= {
         "AHEAD": AHEAD,
@@ -151,14 +151,6 @@ def percent(value: float) -> str:
 def estimate(value: Estimate) -> str:
     """Show a number; a simulated one with its standard error."""
     return f"{float(value):.2f}" + ("" if value.exact else f" ± {value.stderr:.2g}")
-
-
-def size(count: float) -> str:
-    """Show a number of bytes as a person reads it."""
-    for name, step in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if count >= step:
-            return f"{count / step:,.2f} {name}"
-    return f"{count:.0f} bytes"
 
 
 @dataclass(frozen=True)

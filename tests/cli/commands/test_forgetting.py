@@ -16,6 +16,7 @@ from tiny_deletions import trained_run
 from typer.testing import CliRunner
 
 from fedsgt.cli.commands import forgetting as command
+from fedsgt.cli.views.forgetting import forgetting_text
 from fedsgt.errors import InputError
 from fedsgt.forgetting.measure import LIRA, Attack, Case, Forgetting, measure
 from fedsgt.forgetting.membership import Interval
@@ -99,7 +100,7 @@ def test_verdicts(before: Interval, after: Interval, text: str) -> None:
     scores = np.arange(3.0), np.arange(2.0)
     cases = [Case(auc, {"1%": None, "5%": 0.25}, scores) for auc in (before, after)]
     found = Forgetting(5, "all", 0, 3, 1, False, 16, 4, None, {LIRA: Attack(*cases)}, 1.2)
-    shown = command._table(found)
+    shown = forgetting_text(found)
     assert text in shown
     assert "25% at 5%" in shown
     assert "1 deleted record not attacked" in shown
@@ -111,7 +112,7 @@ def test_nothing_to_attack_after_the_deletions() -> None:
     before = Case(interval(0.7, 0.6, 0.8), {"1%": None, "5%": 0.25}, (np.arange(3.0), np.arange(2.0)))
     reason = "no module is live, so there is nothing to ask"
     found = Forgetting(5, "all", 0, 3, 0, True, 16, 4, reason, {LIRA: Attack(before, None)}, 1.2)
-    shown = command._table(found)
+    shown = forgetting_text(found)
     assert f"after: {reason}" in shown
     assert "LiRA, before" in shown
     assert "LiRA, after" not in shown

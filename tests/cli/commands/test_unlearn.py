@@ -81,7 +81,7 @@ def ids_of(run: str) -> list[str]:
 def test_a_batch(run: str, tmp_path: Path) -> None:
     batch = tmp_path / "batch.json"
     batch.write_text('[{"client": 0, "slices": [1]}, {"client": "client-2", "all": true}]')
-    assert "request at" in shown("unlearn", run, "--batch", str(batch))
+    assert "request no. " in shown("unlearn", run, "--batch", str(batch))
 
 
 WRONG: dict[str, tuple[list[str], str]] = {
@@ -184,6 +184,6 @@ def test_an_interrupted_request_is_completed_and_said_so(run: str) -> None:
     answer = accept(open_run(Path(run)), [Deletion("client-1", slices=(0,))])
     assert "not completed" in fedsgt("audit", run).stdout
     done = fedsgt("unlearn", run, "--client", "1", "--slice", "0")
-    assert f"completed the interrupted request at {answer.position}; certificate" in done.stderr
+    assert f"completed request no. {answer.position}, which had been interrupted; certificate" in done.stderr
     assert f"was deleted before, by the request at {answer.position}" in done.stderr
     assert "none depends on deleted data" in shown("audit", run)

@@ -60,7 +60,7 @@ CASES: list[tuple[Verification, int, str]] = [
     (found("not comparable", "different"), 1, "FAILED"),
     (found("same", "not comparable"), 3, "UNDECIDED"),
     (found("same", sample=1), 0, "a sample of 1 and parents; --seed 5 draws it again"),
-    (found("same", unfinished=(3, 8)), 0, "unfinished requests, at positions 3, 8"),
+    (found("same", unfinished=(3, 8)), 0, "unfinished requests, no. 3, 8"),
     (found("same", data_dependent_choices=("grouping: bac",)), 0, "weaker than it looks: grouping: bac"),
 ]
 

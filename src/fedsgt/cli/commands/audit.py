@@ -8,7 +8,7 @@ from dataclasses import asdict
 import typer
 
 from fedsgt.cli.commands.options import AsJson, RunPath
-from fedsgt.words import counted
+from fedsgt.cli.views.proof import audit_text
 
 
 def audit(run: RunPath, as_json: AsJson = False) -> None:
@@ -21,13 +21,6 @@ def audit(run: RunPath, as_json: AsJson = False) -> None:
     if as_json:
         typer.echo(json.dumps({"ok": not bad, "files": [asdict(finding) for finding in found]}, indent=2))
     else:
-        width = max(len(finding.name) for finding in found)
-        for finding in found:
-            mark = f"  PROBLEM: {finding.problem}" if finding.problem else ""
-            typer.echo(f"{finding.name:<{width}}  {finding.depends_on}{mark}")
-        verdict = f"{len(bad)} with a problem" if bad else "none depends on deleted data"
-        typer.echo(f"\n{counted(len(found), 'file')}: {verdict}")
-        for finding in bad:
-            typer.echo(f"  {finding.name}: {finding.problem}")
+        typer.echo(audit_text(found))
     if bad:
         raise typer.Exit(1)

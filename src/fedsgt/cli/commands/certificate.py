@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from fedsgt.cli.commands.options import AsJson
+from fedsgt.cli.views.certificate import certificate_text
 from fedsgt.errors import InputError
-from fedsgt.words import counted, printable
 
 if TYPE_CHECKING:  # other commands start without the cryptography
-    from fedsgt.certificates.content import Certificate, DeletedPart, LedgerEntry
+    from fedsgt.certificates.content import Certificate
     from fedsgt.certificates.keys import PublicKey
 
 app = typer.Typer(help="Check or show what was signed after a deletion.", no_args_is_help=True)
@@ -36,7 +35,7 @@ def verify(
     if as_json:
         typer.echo(json.dumps([_as_json(*result) for result in results], indent=2))
     pages = [
-        f"{file}: the signature holds\nkey            {public.id}\n{_summary(found)}"
+        f"{file}: the signature holds\nkey            {public.id}\n{certificate_text(found)}"
         for file, found in results
         if not isinstance(found, InputError)
     ]
@@ -52,7 +51,7 @@ def show(file: CertificateFile) -> None:
 
     certificate = read_certificate(file, key=None)
     warning = f"{file}: NOT CHECKED. Anybody can write such a file; check it with fedsgt certificate verify."
-    typer.echo(f"{warning}\n{_summary(certificate)}\n\n{warning}")
+    typer.echo(f"{warning}\n{certificate_text(certificate)}\n\n{warning}")
 
 
 def _checked(file: Path, public: PublicKey) -> tuple[Path, Certificate | InputError]:
@@ -82,40 +81,3 @@ def _leave(errors: list[InputError]) -> None:
         typer.echo(f"fedsgt: {error}", err=True)
     if errors:
         raise typer.Exit(1 if any(isinstance(error, BadSignature) for error in errors) else 2)
-
-
-def _summary(certificate: Certificate) -> str:
-    """One screen for a person; what the file says is shown without control characters."""
-
-    request, served = certificate.request, certificate.served
-    kinds = Counter(artefact.kind for artefact in certificate.destroyed)
-    listed = ", ".join(f"{kind} {number}" for kind, number in sorted(kinds.items()))
-    lines = [
-        f"run            {certificate.run}",
-        f"request        {_entry(request)}",
-        *(f"  deleted      {_deleted(part)}" for part in request.parts),
-        f"complete       {_entry(certificate.completion)}",
-        f"destroyed      {counted(len(certificate.destroyed), 'artefact')}"
-        + (f": {listed}" if listed else ""),
-        f"served         {counted(len(served.modules), 'module')} of {counted(len(served.groups), 'group')}",
-        f"configuration  {certificate.configuration.config_hash}",
-        f"backbone       {certificate.configuration.backbone}",
-        "software       " + ", ".join(f"{name} {version}" for name, version in certificate.software.items()),
-        "data content   " + ("; ".join(certificate.data_dependent_choices) or "no choice looked at it"),
-        "",
-        "What this proves",
-        *(f"  - {sentence}" for sentence in certificate.statement.proved),
-        "What it does not prove",
-        *(f"  - {sentence}" for sentence in certificate.statement.not_proved),
-    ]
-    return "\n".join(map(printable, lines))
-
-
-def _entry(entry: LedgerEntry) -> str:
-    return f"position {entry.position} at {entry.time}, chain hash {entry.ledger_hash}"
-
-
-def _deleted(part: DeletedPart) -> str:
-    slices = ("slice " if len(part.slices) == 1 else "slices ") + ", ".join(map(str, part.slices))
-    whole = {"records": "", "slice": "a whole slice: ", "client": "a whole client: "}[part.scope]
-    return f"{whole}{counted(part.count, 'record')} in {slices} of client {part.client}"

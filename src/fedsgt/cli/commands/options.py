@@ -33,6 +33,7 @@ SystemName = Annotated[
 RunPath = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of the run.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")]
 
+PICTURES = (".svg", ".png", ".pdf")
 UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 2**10, "mi": 2**20, "gi": 2**30}
 
 
@@ -50,12 +51,12 @@ def read_bytes(text: str) -> int:
     return size
 
 
-def show_bytes(size: float) -> str:
-    """A size as a person reads it."""
-    for unit, step in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if size >= step:
-            return f"{size / step:.3g} {unit}" if size < 1000 * step else f"{size / step:,.0f} {unit}"
-    return f"{size:.0f} B"
+def check_plot(path: Path) -> None:
+    """Check before the work that a picture can be written to the path after it."""
+    if path.suffix not in PICTURES:
+        raise InputError(f"plot: {str(path)!r} is no picture's name; it must end in {', '.join(PICTURES)}")
+    if not path.parent.is_dir():
+        raise InputError(f"plot: the folder {path.parent} does not exist")
 
 
 def read_numbers(name: str, text: str) -> list[float]:

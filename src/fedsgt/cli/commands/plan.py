@@ -17,11 +17,12 @@ from fedsgt.cli.commands.options import (
     ConfigFile,
     Overrides,
     SystemName,
+    check_plot,
     load_run,
     read_bytes,
     read_numbers,
 )
-from fedsgt.cli.views.plan import show_recommendation, show_score
+from fedsgt.cli.views.plan import score_json, show_recommendation, show_score
 from fedsgt.cli.views.progress import progress
 from fedsgt.config import Config
 from fedsgt.errors import InputError
@@ -33,7 +34,6 @@ from fedsgt.plans import Plan, make
 # Planned without the data as another method would group: for clusters, with each client in few groups.
 NEEDS_DATA = {"bac": "random", "centered": "random", "updates": "affinity"}
 MOST_REQUESTS = 100_000
-DRAWN = (".svg", ".png", ".pdf")
 # Options that a recommendation answers or that only it needs.
 ANSWERED = {
     "slices",
@@ -116,7 +116,7 @@ def plan(
 
         draw(plot, scored, advice)
     if as_json:
-        typer.echo(json.dumps(_to_json(run, scored, advice), indent=2))
+        typer.echo(json.dumps(score_json(run, scored, advice), indent=2))
         return
     show_score(run, scored)
     if advice is not None:
@@ -132,8 +132,8 @@ def _check(requests: int, fedavg_rounds: int, searching: bool, plot: Path | None
         raise InputError(f"fedavg rounds: {fedavg_rounds} is too few; at least 1")
     if not searching:
         raise InputError("target and max passes: they say what to search for; give --recommend with them")
-    if plot is not None and plot.suffix not in DRAWN:
-        raise InputError(f"plot: {str(plot)!r} is no picture's name; it must end in {', '.join(DRAWN)}")
+    if plot is not None:
+        check_plot(plot)
 
 
 def _check_own_plan(run: Config, system: str | None) -> None:
@@ -197,25 +197,3 @@ def _recommended(run: Config, scored: PlanScore, max_passes: float | None, targe
     cap = scored.plan.passes if max_passes is None else max_passes
     with progress("Searching settings") as done:
         return recommend(scored, clients, group, cap, target, done)
-
-
-def _to_json(run: Config, scored: PlanScore, advice: Recommendation | None) -> dict[str, Any]:
-    setting = {
-        "clients": run.data.clients,
-        "slices": run.slices_per_client(),
-        "groups": run.grouping.groups,
-        "grouping": run.grouping.method,
-    }
-    result = {"setting": setting, **scored.to_json()}
-    if advice is not None:
-        best = advice.best
-        result["recommendation"] = {
-            "reason": advice.reason(),
-            "keep_given": advice.keep_given,
-            "meets_target": advice.meets_target,
-            "settings_searched": advice.searched,
-            "slices": best.slices,
-            "grouping": best.method,
-            **best.score.to_json(),
-        }
-    return result

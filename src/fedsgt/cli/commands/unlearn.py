@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fedsgt.cli.commands.options import AsJson, RunPath
+from fedsgt.cli.views.deletions import answer_json, answer_text, dry_run_text
 from fedsgt.errors import InputError
-from fedsgt.words import counted
 
 if TYPE_CHECKING:
+    from fedsgt.reporting.impact import Impact
     from fedsgt.runs.folder import RunFolder
     from fedsgt.unlearning.request import Deletion
     from fedsgt.unlearning.unlearn import Answer
@@ -53,13 +54,15 @@ def unlearn(
 
     folder = open_run(run)
     if dry_run:
-        from fedsgt.cli.views.dry_run import show_dry_run
-
-        show_dry_run(folder, deletions, as_json)
+        found = _preview(folder, deletions)
+        typer.echo(json.dumps(found.to_json(), indent=2) if as_json else dry_run_text(found))
         return
     for position in recover(folder):
         done = certificate_path(folder, position)
-        typer.echo(f"fedsgt: completed the interrupted request at {position}; certificate {done}", err=True)
+        typer.echo(
+            f"fedsgt: completed request no. {position}, which had been interrupted; certificate {done}",
+            err=True,
+        )
     forget(folder, deletions, key, as_json)
     if retrain:
         from fedsgt.cli.commands.retrain import retrain_if_due
@@ -73,6 +76,17 @@ def unlearn(
             )
 
 
+def _preview(folder: RunFolder, deletions: Sequence[Deletion]) -> Impact:
+    """Compute what the request would do, with accuracies if torch is installed."""
+    from fedsgt.cli.commands.train import set_profile
+    from fedsgt.cli.views.progress import progress
+    from fedsgt.reporting.impact import impact
+
+    set_profile()
+    with progress("Evaluating") as done:
+        return impact(folder, deletions, accuracy=True, progress=done)
+
+
 def forget(
     folder: RunFolder, deletions: Sequence[Deletion], key: str | None = None, as_json: bool = False
 ) -> Answer:
@@ -83,7 +97,10 @@ def forget(
 
     with progress("Destroying") as done:
         answer = do(folder, deletions, key, done)
-    _show(folder, answer, as_json)
+    if as_json:
+        typer.echo(json.dumps(answer_json(folder, answer), indent=2))
+    else:
+        typer.echo(answer_text(folder, answer))
     for path in out_of_reach(folder, folder.live()):
         typer.echo(f"fedsgt: {path} cannot be read, so deleted records were not taken out of it", err=True)
     return answer
@@ -159,41 +176,3 @@ def _is_deletion(entry: Any) -> bool:
     return (
         kind is not None and isinstance(value, list) and bool(value) and all(type(x) is kind for x in value)
     )
-
-
-def _show(folder: RunFolder, answer: Answer, as_json: bool) -> None:
-    from fedsgt.unlearning.retrain import served_keys
-
-    live = folder.live()
-    prefixes = [prefix for prefix in live.prefixes(folder.present()) if prefix]
-    served = served_keys(folder, live)
-    if as_json:
-        told = {
-            "position": answer.position,
-            "time": answer.time,
-            "records": answer.records,
-            "groups": answer.groups,
-            "modules_died": answer.modules_died,
-            "modules_destroyed": answer.destroyed,
-            "repeated": answer.repeated,
-            "live_modules": len(served),
-            "live_sequences": len(prefixes),
-            "certificate": str(answer.certificate),
-        }
-        typer.echo(json.dumps(told, indent=2))
-        return
-    again = " (answered before; nothing new was done)" if answer.repeated else ""
-    groups = ", ".join(map(str, answer.groups)) or "none"
-    typer.echo(
-        f"request at {answer.position}: {counted(answer.records, 'record')} deleted, groups hit: {groups}; "
-        f"{counted(answer.destroyed, 'module')} destroyed{again}"
-    )
-    if served:
-        longest = max(map(len, prefixes))
-        typer.echo(
-            f"serving    {counted(len(served), 'module')} in {counted(len(prefixes), 'sequence')}, "
-            f"the longest of {counted(longest, 'group')}"
-        )
-    else:
-        typer.echo("serving    nothing: no module is live; fedsgt retrain brings them back")
-    typer.echo(f"certificate {answer.certificate}")

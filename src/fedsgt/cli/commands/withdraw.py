@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from fedsgt.cli.commands.options import AsJson
+from fedsgt.cli.views.deletions import outcome_json, outcome_text, share_json, shares_text
 from fedsgt.errors import InputError
-from fedsgt.words import counted
 
 if TYPE_CHECKING:
-    from fedsgt.federation.client.withdraw import Outcome, RunShare
     from fedsgt.federation.settings import ClientSettings
     from fedsgt.unlearning.request import Deletion
 
@@ -51,11 +50,18 @@ def withdraw(
     settings = load_client(client)
     deletion = _deletion(settings, record or [], records, slices or [], everything)
     if dry_run:
-        _show_shares(locate(ClientRecords(settings), deletion, run), as_json)
+        shares = locate(ClientRecords(settings), deletion, run)
+        told = [share_json(share) for share in shares]
+        typer.echo(json.dumps(told, indent=2) if as_json else shares_text(shares))
         return
     outcomes = do(settings, deletion, run)
-    _show(settings, outcomes, as_json)
-    if any(outcome.state in ("refused", "kept") for outcome in outcomes):
+    wrong = [outcome.state in ("refused", "kept") for outcome in outcomes]
+    if as_json:
+        typer.echo(json.dumps([outcome_json(outcome) for outcome in outcomes], indent=2))
+    else:
+        for outcome, failed in zip(outcomes, wrong, strict=True):
+            typer.echo(("fedsgt: " if failed else "") + outcome_text(outcome), err=failed)
+    if any(wrong):
         raise typer.Exit(1)
 
 
@@ -72,41 +78,3 @@ def _deletion(
         read = read_ids(records) if records is not None else ()
         return Deletion(settings.name, records=(*record, *read))
     return Deletion(settings.name, slices=tuple(slices) or None)
-
-
-def _show_shares(shares: list[RunShare], as_json: bool) -> None:
-    told = [
-        {"run": share.enrolment.run, "records": len(share.ids), "slices": share.counts()} for share in shares
-    ]
-    if as_json:
-        typer.echo(json.dumps(told, indent=2))
-        return
-    typer.echo("dry run: nothing was sent or changed")
-    for share in shares:
-        parts = ", ".join(f"{count} of slice {index}" for index, count in share.counts().items())
-        typer.echo(f"run {share.enrolment.run}: would delete {counted(len(share.ids), 'record')} ({parts})")
-
-
-def _show(settings: ClientSettings, outcomes: list[Outcome], as_json: bool) -> None:
-    if as_json:
-        typer.echo(json.dumps([_told(outcome) for outcome in outcomes], indent=2))
-        return
-    for outcome in outcomes:
-        if outcome.granted is None:
-            wrong = outcome.state in ("refused", "kept")
-            typer.echo(f"{'fedsgt: ' if wrong else ''}run {outcome.run}: {outcome.message}", err=wrong)
-            continue
-        groups = ", ".join(map(str, outcome.granted.groups)) or "none"
-        typer.echo(
-            f"run {outcome.run}: request at {outcome.granted.position}: "
-            f"{counted(outcome.granted.records, 'record')} deleted, groups hit: {groups}\n"
-            f"certificate {outcome.certificate}"
-        )
-
-
-def _told(outcome: Outcome) -> dict[str, Any]:
-    """Without the certificate's text, which is in its file."""
-    granted = outcome.granted.model_dump(exclude={"certificate"}) if outcome.granted else {}
-    place = None if outcome.certificate is None else str(outcome.certificate)
-    message = {"message": outcome.message} if outcome.message else {}
-    return {"run": outcome.run, "state": outcome.state, **message, **granted, "certificate": place}

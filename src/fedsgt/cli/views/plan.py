@@ -5,16 +5,17 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Iterator
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from fedsgt.cli.commands.options import show_bytes
 from fedsgt.config import Config
 from fedsgt.planning.planner import PlanScore
 from fedsgt.planning.recommend import Recommendation
 from fedsgt.plans import Estimate
+from fedsgt.words import counted, counted_range, shown_bytes
 
 ROWS = 11
 WIDEST = 18
@@ -24,9 +25,9 @@ def show_score(run: Config, scored: PlanScore) -> None:
     """Curves, deletion rate, cost, traffic, storage."""
     console, plan = Console(highlight=False), scored.plan
     console.print(
-        f"[bold]{_some(run.data.clients, 'client')}, {_slices(run)},"
-        f" {_some(plan.groups, 'group')} ({run.grouping.method}),"
-        f" {_some(len(plan.sequences), 'sequence')} ({plan.kind}{_shards(run)})[/bold]\n"
+        f"[bold]{counted(run.data.clients, 'client')}, {_slices(run)},"
+        f" {counted(plan.groups, 'group')} ({run.grouping.method}),"
+        f" {counted(len(plan.sequences), 'sequence')} ({plan.kind}{_shards(run)})[/bold]\n"
     )
     console.print(_curves(scored, _Bars(console, scored)))
     console.print(_facts(run, scored))
@@ -52,6 +53,29 @@ def show_recommendation(advice: Recommendation, options: list[str]) -> None:
     console.print(f"Look closer with: {shlex.join(words)}", soft_wrap=True, markup=False)
 
 
+def score_json(run: Config, scored: PlanScore, advice: Recommendation | None) -> dict[str, Any]:
+    """Return the setting, its score and the recommendation, for programs."""
+    setting = {
+        "clients": run.data.clients,
+        "slices": run.slices_per_client(),
+        "groups": run.grouping.groups,
+        "grouping": run.grouping.method,
+    }
+    result = {"setting": setting, **scored.to_json()}
+    if advice is not None:
+        best = advice.best
+        result["recommendation"] = {
+            "reason": advice.reason(),
+            "keep_given": advice.keep_given,
+            "meets_target": advice.meets_target,
+            "settings_searched": advice.searched,
+            "slices": best.slices,
+            "grouping": best.method,
+            **best.score.to_json(),
+        }
+    return result
+
+
 class _Bars:
     """Bars as wide as the screen allows, of blocks where the output can show them."""
 
@@ -75,17 +99,11 @@ class _Bars:
 
 def _slices(run: Config) -> str:
     slices = run.slices_per_client()
-    if len(set(slices)) == 1:
-        return f"{_some(slices[0], 'slice')} each"
-    return f"{min(slices)} to {max(slices)} slices each"
+    return f"{counted_range(min(slices), max(slices), 'slice')} each"
 
 
 def _shards(run: Config) -> str:
     return f", in {run.plan.shards} shards" if run.plan.shards > 1 else ""
-
-
-def _some(count: int, what: str) -> str:
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
 def _curves(scored: PlanScore, bars: _Bars) -> Table:
@@ -155,7 +173,7 @@ def _cost(scored: PlanScore) -> str:
     requests, even = scored.stream.requests, scored.break_even
     fact = f"{_passes(scored.plan.passes)} over the data, once; FedAvg {scored.fedavg_rounds} (cannot forget)"
     if requests:
-        fact += f"; FedRetrain {scored.fedretrain_passes} for {_some(requests, 'request')}"
+        fact += f"; FedRetrain {scored.fedretrain_passes} for {counted(requests, 'request')}"
         fact += f", dearer from request {max(even, 1)} on" if even <= requests else ", still cheaper"
     return fact
 
@@ -166,13 +184,13 @@ def _passes(passes: float) -> str:
 
 def _storage(scored: PlanScore) -> str:
     modules = len(scored.plan.modules)
-    return f"{_some(modules, 'module')}, {show_bytes(modules * scored.module_bytes)}"
+    return f"{counted(modules, 'module')}, {shown_bytes(modules * scored.module_bytes)}"
 
 
 def _traffic(scored: PlanScore) -> str:
     traffic, size = scored.traffic, scored.module_bytes
     return (
         f"{traffic.rounds:.1f} rounds ({traffic.least_rounds} to {traffic.most_rounds}),"
-        f" {show_bytes(traffic.modules_up * size)} up and {show_bytes(traffic.modules_down * size)} down"
-        f" at {show_bytes(size)} a module"
+        f" {shown_bytes(traffic.modules_up * size)} up and {shown_bytes(traffic.modules_down * size)} down"
+        f" at {shown_bytes(size)} a module"
     )

@@ -136,7 +136,7 @@ def _requests(found: RunStatus) -> list[RenderableType]:
     if not served:
         return [Text("requests   none so far", "bold")]
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("request at", "time", "deleted", "groups hit"):
+    for name in ("request no.", "time", "deleted", "groups hit"):
         table.add_column(name, no_wrap=name == "time", overflow="fold")
     for name in ("died", "live after"):
         table.add_column(name, justify="right")

@@ -1,0 +1,50 @@
+"""What a certificate says, on one screen."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from fedsgt.words import counted, printable
+
+if TYPE_CHECKING:
+    from fedsgt.certificates.content import Certificate, DeletedPart, LedgerEntry
+
+
+def certificate_text(certificate: Certificate) -> str:
+    """Return what was deleted, destroyed and served, and what the certificate proves.
+
+    The file may come from anybody, so control characters in it are not sent to the terminal.
+    """
+    request, served = certificate.request, certificate.served
+    kinds = Counter(artefact.kind for artefact in certificate.destroyed)
+    listed = ", ".join(f"{kind} {number}" for kind, number in sorted(kinds.items()))
+    lines = [
+        f"run            {certificate.run}",
+        f"request        {_entry(request)}",
+        *(f"  deleted      {_deleted(part)}" for part in request.parts),
+        f"complete       {_entry(certificate.completion)}",
+        f"destroyed      {counted(len(certificate.destroyed), 'artefact')}"
+        + (f": {listed}" if listed else ""),
+        f"served         {counted(len(served.modules), 'module')} of {counted(len(served.groups), 'group')}",
+        f"configuration  {certificate.configuration.config_hash}",
+        f"backbone       {certificate.configuration.backbone}",
+        "software       " + ", ".join(f"{name} {version}" for name, version in certificate.software.items()),
+        "data content   " + ("; ".join(certificate.data_dependent_choices) or "no choice looked at it"),
+        "",
+        "What this proves",
+        *(f"  - {sentence}" for sentence in certificate.statement.proved),
+        "What it does not prove",
+        *(f"  - {sentence}" for sentence in certificate.statement.not_proved),
+    ]
+    return "\n".join(map(printable, lines))
+
+
+def _entry(entry: LedgerEntry) -> str:
+    return f"position {entry.position} at {entry.time}, chain hash {entry.ledger_hash}"
+
+
+def _deleted(part: DeletedPart) -> str:
+    slices = ("slice " if len(part.slices) == 1 else "slices ") + ", ".join(map(str, part.slices))
+    whole = {"records": "", "slice": "a whole slice: ", "client": "a whole client: "}[part.scope]
+    return f"{whole}{counted(part.count, 'record')} in {slices} of client {part.client}"

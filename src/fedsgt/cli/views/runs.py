@@ -1,0 +1,146 @@
+"""What `fedsgt runs` and `fedsgt show` say about a run."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from fedsgt.errors import InputError
+from fedsgt.words import counted, counted_range, shown_bytes
+
+if TYPE_CHECKING:
+    from fedsgt.runs.folder import RunFolder
+
+
+def summary_json(folder: RunFolder) -> dict[str, Any]:
+    """Return a run's size, and how much of it is trained, without checking the modules' bytes."""
+    description = folder.description
+    there = set(folder.modules.objects.names("modules/"))
+    return {
+        "path": str(folder.path),
+        "clients": len(description.clients),
+        "groups": description.groups,
+        "sequences": len(description.sequences),
+        "plan": description.plan,
+        "wanted": len(description.modules),
+        "trained": sum(f"modules/{entry.key}/manifest.json" in there for entry in description.modules),
+        "accuracy": _accuracy(folder),
+    }
+
+
+def summary_line(summary: dict[str, Any]) -> str:
+    """Return the summary of a run in one line."""
+    score = "" if summary["accuracy"] is None else f", AllSeq {summary['accuracy']:.1%}"
+    return (
+        f"{summary['path']}: {summary['trained']} of {counted(summary['wanted'], 'module')}, "
+        f"{counted(summary['clients'], 'client')}, {counted(summary['groups'], 'group')}, "
+        f"{summary['plan']}{score}"
+    )
+
+
+def run_json(folder: RunFolder) -> dict[str, Any]:
+    """Return all that `fedsgt show` knows about a run, for programs."""
+    description = folder.description
+    return {
+        **summary_json(folder),
+        "backbone": {"name": folder.config.model.backbone, "sha256": description.backbone},
+        "config_hash": description.config_hash,
+        "profile": description.profile,
+        "grouping": description.grouping,
+        "looks_at_data": description.looks_at_data,
+        "sequence_orders": description.sequences,
+        "records": {client.name: sum(client.records) for client in description.clients},
+        "traffic": _traffic(folder),
+        "config": folder.config.model_dump(mode="json"),
+        "modules": _modules(folder),
+    }
+
+
+def run_text(folder: RunFolder) -> str:
+    """Return a run on one screen: the setting, each sequence with its modules, and their size on disk."""
+    modules = _modules(folder)
+    live = {tuple(entry["prefix"]) for entry in modules if entry["live"]}
+    lines = [f"{folder.path}: {len(live)} of {counted(len(modules), 'module')} live", ""]
+    lines += [*_settings(folder), "", "sequences, group by group (· is not live)"]
+    for index, order in enumerate(folder.description.sequences):
+        cells = [
+            f"{group:>3}" if tuple(order[:depth]) in live else f"{'·':>3}"
+            for depth, group in enumerate(order, start=1)
+        ]
+        lines.append(f"{index:>8} " + "".join(cells))
+    if folder.config.store.url is None:  # elsewhere, asking for every size costs as many messages
+        size = sum(path.stat().st_size for path in (folder.path / "modules").rglob("*") if path.is_file())
+        lines += ["", f"on disk    {shown_bytes(size)} of modules"]
+    return "\n".join(lines)
+
+
+def _settings(folder: RunFolder) -> list[str]:
+    from fedsgt.reporting.comparison import peft_in_words
+
+    description, config = folder.description, folder.config
+    training, records = config.training, [sum(client.records) for client in description.clients]
+    score, traffic = _accuracy(folder), _traffic(folder)
+    return [
+        f"data       {config.data.source}, {counted(description.labels, 'label')}, "
+        f"{counted(len(records), 'client')} with {counted_range(min(records), max(records), 'record')}",
+        f"groups     {description.groups} ({description.grouping})",
+        f"plan       {description.plan}, {counted(len(description.sequences), 'sequence')}",
+        f"backbone   {config.model.backbone} {description.backbone[:12]}",
+        f"modules    {peft_in_words(config)}, {counted(training.epochs, 'epoch')}, "
+        f"{counted(training.rounds, 'round')} a phase",
+        *([] if score is None else [f"accuracy   {score:.1%} (AllSeq, see fedsgt evaluate)"]),
+        *([] if traffic is None else _traffic_lines(traffic)),
+    ]
+
+
+def _accuracy(folder: RunFolder) -> float | None:
+    """Return AllSeq's accuracy; None if what is live now was not evaluated."""
+    from fedsgt.reporting.status import current_evaluation
+
+    try:
+        found = current_evaluation(folder, folder.live())
+        return None if found is None else float(found["strategies"]["all"]["accuracy"])
+    except (InputError, KeyError, TypeError):
+        return None
+
+
+def _modules(folder: RunFolder) -> list[dict[str, Any]]:
+    """Return every wanted module; it is live if it is there and its bytes are whole."""
+    found = []
+    for entry in folder.description.modules:
+        live = folder.modules.state(entry.key) == "present"
+        manifest = folder.modules.manifest(entry.key) if live else None
+        found.append(
+            {
+                "key": entry.key,
+                "prefix": entry.groups,
+                "parent": entry.parent,
+                "sha256": manifest.sha256 if manifest else None,
+                "live": live,
+                "fingerprints": entry.prefix,
+                "loss": manifest.metrics.get("loss") if manifest else None,
+            }
+        )
+    return found
+
+
+def _traffic(folder: RunFolder) -> dict[str, Any] | None:
+    """Return what Flower has carried so far, and the paper's rounds of a client in one whole training."""
+    from fedsgt.runs.traffic import paper_rounds, read_traffic
+
+    found = read_traffic(folder)
+    if found is None:
+        return None
+    mean = {what: found.mean(what) for what in ("messages", "modules", "down", "up")}
+    expected = paper_rounds(folder.description, folder.config.training.rounds)
+    return {**asdict(found), "mean": mean, "paper_rounds": expected}
+
+
+def _traffic_lines(traffic: dict[str, Any]) -> list[str]:
+    mean, expected = traffic["mean"], traffic["paper_rounds"]
+    formula = "" if expected is None else f" ({expected:.2f} by the paper's formula)"
+    return [
+        f"traffic    {counted(traffic['rounds'], 'round')}; a client on average got "
+        f"{mean['messages']:.1f} messages for {mean['modules']:.1f} updates{formula},",
+        f"           {shown_bytes(mean['down'])} down and {shown_bytes(mean['up'])} up",
+    ]
