@@ -1,4 +1,4 @@
-"""DESIGN's table as a test: dependencies point one way, and nothing above `stack` needs torch."""
+"""Packages import in one direction only, and nothing before `stack` imports torch."""
 
 from __future__ import annotations
 

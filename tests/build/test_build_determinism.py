@@ -316,7 +316,7 @@ def test_the_cache_of_another_backbone_is_not_used(
 def test_predictions_do_not_depend_on_what_was_asked_before(
     images: World, expected: Made, tmp_path: Path
 ) -> None:
-    """The head of a shorter prefix is its own last module's (SPEC, definition 3)."""
+    """The head of a shorter prefix is its own last module's (definition 3)."""
     prepared, folder = started(tmp_path / "run", images.config())
     build(prepared, folder)
     chains = [folder.description.chain(groups) for groups in expected]

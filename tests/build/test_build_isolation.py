@@ -1,4 +1,4 @@
-"""SPEC, definition 2: a module's bytes depend on its prefix, and on nothing outside it.
+"""Definition 2: a module's bytes depend on its prefix, and on nothing outside it.
 
 Every check here is also made on variants that are broken on purpose, and must find them out.
 """

@@ -1,4 +1,4 @@
-"""Slicing is stable (SPEC definition 1): it sees one id, a seed and S, and nothing else."""
+"""Slicing is stable (definition 1): it sees one id, a seed and S, and nothing else."""
 
 import hashlib
 from typing import Any

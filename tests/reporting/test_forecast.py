@@ -85,9 +85,7 @@ def test_the_rotations_of_the_paper() -> None:
     found = forecast_survival(rotations(6).sequences, even(6), 10)
     assert found.requests_left == pytest.approx(14.7)  # L H_L
     assert found.unsafe_at == 8
-    assert (
-        forecast_survival(rotations(10).sequences, even(10), 1).unsafe_at == 17
-    )  # SPEC: the availability row
+    assert forecast_survival(rotations(10).sequences, even(10), 1).unsafe_at == 17
 
 
 def test_the_unsafe_moment_is_found_however_far_the_forecast_goes() -> None:

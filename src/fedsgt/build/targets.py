@@ -45,7 +45,7 @@ class Target:
     parents: tuple[str, ...]
     """Keys of the modules below, root first."""
     slices: Mapping[str, tuple[int, ...]]
-    """Client to its slices in any of these groups (SPEC, definition 4: phases train on cumulative data)."""
+    """Client to its slices in any of these groups (definition 4: phases train on cumulative data)."""
 
     @property
     def parent(self) -> str | None:

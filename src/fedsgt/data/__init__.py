@@ -1,4 +1,4 @@
-"""From data sources to records to clients to slices to fingerprints (SPEC, definition 1)."""
+"""From data sources to records to clients to slices to fingerprints (docs/definitions.md, definition 1)."""
 
 from fedsgt.data.client import Client
 from fedsgt.data.clients import make_clients

@@ -35,7 +35,7 @@ class Client:
         return None
 
     def cut(self) -> tuple[tuple[Record, ...], ...]:
-        """The records by slice (SPEC definition 1); a hash decides, so some may be empty."""
+        """The records by slice (definition 1); a hash decides, so some may be empty."""
         return self._cut
 
     def fingerprints(self) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from fedsgt.files.encoding import frames
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One training example (SPEC, Words). The data itself is elsewhere; `digest` stands for it."""
+    """One training example (docs/definitions.md). The data itself is elsewhere; `digest` stands for it."""
 
     id: str
     digest: bytes

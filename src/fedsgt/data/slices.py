@@ -1,4 +1,4 @@
-"""Stable slicing (SPEC definition 1): a record's slice is a keyed hash of its id; deletions move nobody."""
+"""Stable slicing (definition 1): a record's slice is a keyed hash of its id; deletions move nobody."""
 
 import hashlib
 from collections.abc import Iterable

@@ -1,6 +1,6 @@
 """Verification: the served modules are trained again from retained data, elsewhere, and their bytes compared.
 
-SPEC, definition 8: every parameter served is a function of retained data only. What is trained again gets a
+Definition 8: every parameter served is a function of retained data only. What is trained again gets a
 fresh process and a fresh folder in which deleted records are not there.
 """
 
@@ -71,7 +71,7 @@ class Verification:
     """Positions of requests whose bytes may still be there, or whose certificate is missing."""
     data_dependent_choices: tuple[str, ...]
     """What was decided by looking at data content: that may carry traces of what was deleted later, and
-    equal bytes do not show that it does not (SPEC, definition 8)."""
+    equal bytes do not show that it does not (definition 8)."""
     seconds: float
 
     @property

@@ -57,7 +57,7 @@ class Description(Part):
     clients: list[ClientEntry]
     grouping: str
     looks_at_data: bool
-    """Whether the grouping looked at data content, which weakens exactness (SPEC, definition 8)."""
+    """Whether the grouping looked at data content, which weakens exactness (definition 8)."""
     group_of: list[int]
     """The group of every slice, client by client."""
     plan: str

@@ -18,7 +18,7 @@ from fedsgt.plans.tree.ruin_and_recreate import RuinAndRecreate
 from fedsgt.plans.tree.search import tree
 from fedsgt.plans.tree.trained_sets import chain_sets, each_has_parent, plan_of
 
-KNOWN = {6: 14.5, 8: 24.2, 10: 34.2}  # passes that SPEC knows to be enough
+KNOWN = {6: 14.5, 8: 24.2, 10: 34.2}  # passes that are known to be enough
 SHORT = 0.2  # of the usual search: enough for the claims, and quick
 SKEWED = np.array([0.3, 0.05, 0.2, 0.1, 0.25, 0.1])
 
