@@ -17,11 +17,12 @@ from fedsgt.certificates.keys import PublicKey, SigningKey
 from fedsgt.certificates.signatures import read_certificate
 from fedsgt.engine.cache import ActivationCache
 from fedsgt.errors import InputError
+from fedsgt.runs.artefacts import bury_activations
+from fedsgt.runs.destruction import destroy
 from fedsgt.runs.folder import RunFolder
 from fedsgt.runs.state import Live
 from fedsgt.serving.export import export_sequence
 from fedsgt.unlearning import unlearn as unlearning
-from fedsgt.unlearning.destroy import bury_activations, destroy
 from fedsgt.unlearning.request import Deletion, locate
 from fedsgt.unlearning.unlearn import Answer, accept, preview, recover, unfinished, unlearn
 
@@ -138,10 +139,10 @@ def test_nothing_is_not_everything(empty: dict[str, Any]) -> None:
 def test_what_was_deleted_before_is_refused(images: World, folder: RunFolder) -> None:
     client, record = record_in(images, folder, 0)
     unlearn(folder, [Deletion(client, records=(record,))])
-    with pytest.raises(InputError, match=f"'{record}' was deleted before, by the request at 3"):
+    with pytest.raises(InputError, match=f"'{record}' was deleted before, by request no. 3"):
         unlearn(folder, [Deletion(client, records=(record,))])
     unlearn(folder, [Deletion("c3", slices=(1,))])
-    with pytest.raises(InputError, match="slice 1 of client c3 was deleted before, by the request at 6"):
+    with pytest.raises(InputError, match=r"slice 1 of client c3 was deleted before, by request no\. 6"):
         unlearn(folder, [Deletion("c3", slices=(1,))])
     unlearn(folder, [Deletion("c3")])
     with pytest.raises(InputError, match="client c3: there is no record left to delete"):

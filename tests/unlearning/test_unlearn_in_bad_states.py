@@ -59,9 +59,7 @@ def test_a_ledger_cut_off_after_a_request(folder: RunFolder) -> None:
     answer = unlearn(folder, [Deletion("c0")])
     folder.ledger.close()
     tamper(file_url(folder.path / "ledger.sqlite"), "DELETE FROM fedsgt_ledger WHERE position > 2")
-    with pytest.raises(
-        CorruptLedger, match=f"ends at 2, but a certificate of the request at {answer.position}"
-    ):
+    with pytest.raises(CorruptLedger, match=f"ends at 2, but a certificate of request no. {answer.position}"):
         fresh(folder).live()
 
 
@@ -232,7 +230,7 @@ def test_the_audit_finds_what_should_not_be_there(folder: RunFolder, tmp_path: P
     unlearn(folder, [Deletion("c0")])
     dead = next(e for e in folder.description.modules if not folder.live().dead.isdisjoint(e.groups))
     put_back = {
-        f"modules/{dead.key}/module.safetensors": "was hit by the request at 3",
+        f"modules/{dead.key}/module.safetensors": "was hit by request no. 3",
         "metrics.jsonl": "lines of modules not live",
     }
     for name, problem in put_back.items():
@@ -247,15 +245,15 @@ def test_the_audit_finds_what_should_not_be_there(folder: RunFolder, tmp_path: P
             (folder.path / name).write_bytes(good)
     strange = {
         "notes.txt": "not a file of a run",
-        "evaluation.json": "older than the request",
-        "report.html": "older than the request",
-        "rounds/" + dead.key + ".safetensors": "was hit by the request at 3",
+        "evaluation.json": "older than request no. 3",
+        "report.html": "older than request no. 3",
+        "rounds/" + dead.key + ".safetensors": "was hit by request no. 3",
         "cache/" + "0" * 64 + "/x.activations": "of a slice that changed or is gone",
         "export/sequence-0-3/adapter_model.safetensors": "does not say which modules",
         "modules/" + "1" * 64 + "/module.safetensors": "no module of this run",
         "certificates/000009.json": "000009.json",
         ".0123456789abcdef.run.json": "left by a killed writer",
-        "tensorboard/events": "older than the request",
+        "tensorboard/events": "older than request no. 3",
     }
     for name, problem in strange.items():
         place = folder.path / name

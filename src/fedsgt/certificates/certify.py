@@ -18,7 +18,8 @@ from fedsgt.certificates.content import (
 from fedsgt.certificates.keys import signing_key
 from fedsgt.certificates.signatures import write_certificate
 from fedsgt.ledger.ledger import Entry
-from fedsgt.runs.folder import CERTIFICATES, RunFolder
+from fedsgt.runs.artefacts import CERTIFICATES
+from fedsgt.runs.folder import RunFolder
 from fedsgt.runs.state import Live
 from fedsgt.store import StoreError
 

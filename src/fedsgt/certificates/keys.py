@@ -16,11 +16,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from fedsgt.errors import InputError
 from fedsgt.files.durable import read_limited, replace_file, reported, sync_folder, write_once
 
-# Imported for type hints only: checking a certificate must not load what makes and keeps runs.
+# Imported late, or for type hints only: checking a certificate must not load what makes and keeps runs.
 if TYPE_CHECKING:
     from fedsgt.runs.folder import RunFolder
 
-SIGNING_KEY, PUBLIC_KEY = "signing.key", "signing.pub"
 # A key in PEM form has a few hundred bytes; a file much larger is no key.
 MAX_KEY_BYTES = 2**16
 
@@ -131,6 +130,8 @@ class SigningKey:
 
 def signing_key(folder: RunFolder) -> SigningKey:
     """Return the key that the configuration names, or the run's own, which is made when first needed."""
+    from fedsgt.runs.artefacts import SIGNING_KEY
+
     named = folder.config.unlearning.key
     key = SigningKey.read(Path(named)) if named else SigningKey.read_or_make(folder.path / SIGNING_KEY)
     _keep_public(folder.path, key)
@@ -139,12 +140,16 @@ def signing_key(folder: RunFolder) -> SigningKey:
 
 def public_keys(folder: RunFolder) -> list[PublicKey]:
     """Return the public keys of all keys that signed certificates of this run, the present one first."""
+    from fedsgt.runs.artefacts import PUBLIC_KEY
+
     names = [PUBLIC_KEY, *sorted(path.name for path in folder.path.glob("signing-*.pub"))]
     return [PublicKey.read(folder.path / name) for name in names]
 
 
 def _keep_public(folder: Path, key: SigningKey) -> None:
     """Write the public key into the run, also under its id: a later key must not replace it there."""
+    from fedsgt.runs.artefacts import PUBLIC_KEY
+
     text = key.public_text.encode()
     for name in (PUBLIC_KEY, f"signing-{key.public_id[:16]}.pub"):
         path = folder / name

@@ -20,7 +20,6 @@ from typing import Any
 
 import tomli_w
 
-from fedsgt.certificates.keys import PUBLIC_KEY
 from fedsgt.data import Columns, load_table
 from fedsgt.data.sources.parquet import read_parquet
 from fedsgt.errors import InputError
@@ -29,6 +28,7 @@ from fedsgt.federation.processes import QUIET, Child
 from fedsgt.federation.server.desk import REFUSED
 from fedsgt.federation.settings import CLIENT_FILE, load_client, load_server
 from fedsgt.files.optional import require
+from fedsgt.runs.artefacts import PUBLIC_KEY
 from fedsgt.runs.folder import RunFolder, open_run
 
 NAMES = ("a", "b", "c")

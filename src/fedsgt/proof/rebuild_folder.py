@@ -14,8 +14,9 @@ from fedsgt.config import Config, to_toml
 from fedsgt.config.model import Data, Engine
 from fedsgt.data import Table, load_table
 from fedsgt.files.optional import require
+from fedsgt.runs.artefacts import CONFIG, DESCRIPTION
 from fedsgt.runs.description import Description, ModuleEntry
-from fedsgt.runs.folder import CONFIG, DESCRIPTION, RunFolder
+from fedsgt.runs.folder import RunFolder
 from fedsgt.runs.records import Holdings, columns_of, enrolled, load_holdings
 from fedsgt.runs.state import Erased, Live
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from fedsgt.certificates.certify import certificate_path
 from fedsgt.certificates.content import Certificate
-from fedsgt.certificates.keys import PUBLIC_KEY, PublicKey
+from fedsgt.certificates.keys import PublicKey
 from fedsgt.certificates.signatures import read_certificate
 from fedsgt.errors import InputError
 from fedsgt.ledger.ledger import Entry
@@ -32,13 +32,12 @@ from fedsgt.reporting.forecast import expected_accuracy, request_chances
 from fedsgt.reporting.history import PastRequest
 from fedsgt.reporting.page import render_page
 from fedsgt.reporting.status import RunStatus, current_evaluation, run_status
+from fedsgt.runs.artefacts import PUBLIC_KEY, REPORT
 from fedsgt.runs.folder import RunFolder
 from fedsgt.runs.state import Live
 from fedsgt.store import Folder, StoreError
-from fedsgt.unlearning.destroy import FIGURES
 
 Evaluate = Callable[[RunFolder], object]
-REPORT = FIGURES[1]
 REQUESTS, REQUESTS_SCORED, CERTIFICATES = 10, 5, 100
 # Probabilities that are held at once for expected accuracies; larger runs do without.
 MOST_NUMBERS = 50_000_000

@@ -20,9 +20,9 @@ from fedsgt.reporting.forecast import (
     request_chances,
 )
 from fedsgt.reporting.history import History, LiveCounts, count_live, history
+from fedsgt.runs.artefacts import EVALUATION
 from fedsgt.runs.folder import RunFolder
 from fedsgt.runs.state import Live
-from fedsgt.unlearning.destroy import FIGURES
 from fedsgt.unlearning.retrain import due
 
 State = Literal["live", "new", "dead", "untrained"]
@@ -187,7 +187,7 @@ def current_evaluation(folder: RunFolder, live: Live) -> dict[str, Any] | None:
     changed = (entry for entry in folder.ledger.entries() if entry.kind in SERVING_CHANGED)
     last = max((entry.position for entry in changed if entry.position <= live.position), default=0)
     try:
-        found = json.loads((folder.path / FIGURES[0]).read_text(encoding="utf-8"))
+        found = json.loads((folder.path / EVALUATION).read_text(encoding="utf-8"))
         return found if last <= found["position"] <= live.position else None
     except (OSError, ValueError, KeyError, TypeError):
         return None

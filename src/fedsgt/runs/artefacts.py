@@ -1,99 +1,278 @@
-"""What a run's folder holds that was made of modules, beside them, and the removal of all of it."""
+"""The registry of artefacts: every kind of file that a run can hold.
+
+Each kind says which files it claims, what a file depends on, and how to destroy one. Destruction, sweeping,
+certificates and the audit walk the registry and know no file names themselves, so a new kind of file is
+added here or the audit reports it.
+"""
 
 from __future__ import annotations
 
 import json
-import shutil
-from collections.abc import Callable, Collection
+import re
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
-from fedsgt.files.durable import sync_folder
-from fedsgt.store import Folder
+from fedsgt.files.durable import finished_path, remove_abandoned, sync_folder
+from fedsgt.runs.dependencies import (
+    Dead,
+    FromLines,
+    FromLiveModules,
+    FromModules,
+    FromSlice,
+    FromTraining,
+    MadeOf,
+    Nothing,
+    PartOfModule,
+    StoredFile,
+    stored_files,
+)
 
-if TYPE_CHECKING:  # a run's folder removes them itself when it is described anew
+if TYPE_CHECKING:  # a run's folder walks the registry itself when it is described anew
     from fedsgt.runs.folder import RunFolder
 
-METRICS = "metrics.jsonl"
-COMPARED = "compared.json"
-# Adapters for other software, each with a note of its modules, so that a deletion finds and destroys it.
+CONFIG, DESCRIPTION, LEDGER = "run.toml", "run.json", "ledger.sqlite"
+LOCK, STORE_LOCK = "lock", "store.lock"
+CERTIFICATES, SIGNING_KEY, PUBLIC_KEY = "certificates", "signing.key", "signing.pub"
+METRICS, EVALUATION, REPORT = "metrics.jsonl", "evaluation.json", "report.html"
+TRAFFIC, COMPARED, CACHE = "traffic.json", "compared.json", "cache"
+# Adapters for other software, each with a note of the modules in it.
 EXPORTS, EXPORT_NOTE = "export", "fedsgt.json"
-# Curves of modules, in formats of which no part can be taken out.
-TRACKED = ("tensorboard", "mlflow.db")
+_KEY = "[0-9a-f]{64}"
+
+Remove: TypeAlias = Callable[["RunFolder", StoredFile, Dead], None]
 
 
-def object_names(folder: RunFolder) -> list[tuple[str, str]]:
-    """Every object of the store that belongs to a module: the module's key, and the name."""
-    objects = folder.modules.objects
-    names = (*objects.names("modules/"), *objects.names("rounds/"))
-    return [(name.split("/")[1].removesuffix(".safetensors"), name) for name in names]
+@dataclass(frozen=True, eq=False)
+class ArtefactKind:
+    """One kind of file that a run can hold."""
+
+    names: tuple[str, ...]
+    """Regular expressions, one for each part of the file's name."""
+    made_of: Callable[[StoredFile], MadeOf]
+    """What a file of this kind depends on."""
+    label: str | None = None
+    """Name of the kind in the ledger and in certificates; None if no certificate lists it."""
+    deep: bool = False
+    """Whether files in folders below the last part of the name belong to it too."""
+    split: Callable[[bytes, Dead], tuple[bytes, bytes]] | None = None
+    """Divide the content into what stays and what goes, where not the whole file has to go."""
+    destroy: Remove = field(default=lambda folder, file, dead: file.remove())
+    sweep: Callable[[RunFolder, StoredFile], None] = field(default=lambda folder, file: None)
+    """Remove the file if a writer that was stopped left it, or nothing needs it any more."""
+
+    def claims(self, file: StoredFile) -> bool:
+        """Whether the file is of this kind, or a link in place of a folder of such files."""
+        parts = file.parts
+        if finished_path(Path(file.name)) is not None:
+            return self is UNFINISHED
+        long_enough = len(parts) >= len(self.names) or not file.plain
+        if not long_enough or (len(parts) > len(self.names) and not self.deep):
+            return False
+        return all(map(re.fullmatch, self.names, parts))
 
 
-def exports_of(folder: RunFolder) -> list[tuple[Path, frozenset[str] | None]]:
-    """Each export in the run's folder with the keys of its modules; none if it does not say."""
-    place = folder.path / EXPORTS
-    return [(path, _made_of(path)) for path in sorted(place.iterdir())] if place.is_dir() else []
+def _named(*names: str) -> tuple[str, ...]:
+    return tuple(map(re.escape, names))
 
 
-def metrics_lines(folder: RunFolder) -> list[tuple[bytes, str | None]]:
-    """Each line of the run's metrics with the key of its module, if it can be read."""
+def _module_part(file: StoredFile) -> MadeOf:
+    if len(file.parts) == 1:  # a link in place of the whole folder
+        return FromModules(None)
+    return PartOfModule(file.parts[1].removesuffix(".safetensors"))
+
+
+def _slice(file: StoredFile) -> MadeOf:
+    if len(file.parts) == 1:
+        return FromModules(None)
+    # Where activations were destroyed, an empty file stands in place of their folder.
+    return Nothing() if len(file.parts) == 2 and file.is_empty() else FromSlice(file.parts[1])
+
+
+def _exported(file: StoredFile) -> MadeOf:
+    """Return the modules that the export's note names; an export without a readable note may hold any."""
+    export = StoredFile("/".join(file.parts[:2]), file.root).path
+    note = export / EXPORT_NOTE
+    if not file.plain or note.is_symlink():
+        return FromModules(None)
     try:
-        lines = (folder.path / METRICS).read_bytes().splitlines(keepends=True)
-    except FileNotFoundError:
-        return []
-    return [(line, _module(line)) for line in lines]
-
-
-def depends(made_of: frozenset[str] | None, keys: Collection[str]) -> bool:
-    """What does not say what it was made of depends on everything."""
-    return bool(keys) and (made_of is None or not made_of.isdisjoint(keys))
-
-
-def purge(
-    folder: RunFolder, keys: Collection[str], progress: Callable[[float], None] = lambda share: None
-) -> None:
-    """Destroy these modules, their checkpoints, and all that was made of them; done twice it is done once."""
-    there = {key for key, _ in object_names(folder)} & set(keys)
-    for done, key in enumerate(sorted(there)):
-        folder.modules.discard(key)
-        folder.modules.discard_checkpoint(key)
-        progress((done + 1) / len(there))
-    for path, made_of in exports_of(folder):
-        if depends(made_of, keys):
-            remove(path)
-    for name in TRACKED if keys else ():
-        remove(folder.path / name)
-    _rewrite_metrics(folder, keys)
-
-
-def remove(path: Path) -> None:
-    """A file or a folder; one that is not there is fine."""
-    if path.is_dir():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
-    if path.parent.is_dir():
-        sync_folder(path.parent)
-
-
-def _rewrite_metrics(folder: RunFolder, keys: Collection[str]) -> None:
-    """Without the lines of these modules, and without those that nobody can read."""
-    lines = metrics_lines(folder)
-    kept = [line for line, key in lines if key is not None and key not in keys]
-    if len(kept) < len(lines):
-        Folder(folder.path).write(METRICS, b"".join(kept))
-
-
-def _made_of(export: Path) -> frozenset[str] | None:
-    try:
-        return frozenset(json.loads((export / EXPORT_NOTE).read_text(encoding="utf-8"))["modules"])
+        return FromModules(frozenset(json.loads(note.read_text(encoding="utf-8"))["modules"]))
     except (OSError, ValueError, KeyError, TypeError):
-        return None
+        return FromModules(None)
 
 
-def _module(line: bytes) -> str | None:
+def _figures(file: StoredFile) -> MadeOf:
+    """Return the position of the ledger that the page or the evaluation says it was made at."""
+    text = file.read().decode(errors="replace")
+    marked = re.search(r'<meta name="fedsgt-ledger" content="(\d+)"', text)
+    if marked:
+        return FromLiveModules(int(marked[1]))
+    try:
+        found = json.loads(text)["position"]
+    except (ValueError, KeyError, TypeError):
+        return FromLiveModules(None)
+    return FromLiveModules(found if isinstance(found, int) else None)
+
+
+def _curves(file: StoredFile) -> MadeOf:
+    return FromTraining(file.path.lstat().st_mtime)
+
+
+def _lines(file: StoredFile) -> MadeOf:
+    # A link is not read, so it may lead to lines of any module.
+    return FromLines(tuple(key for _, key in _lines_of(file.read()))) if file.plain else FromModules(None)
+
+
+def _lines_of(data: bytes) -> list[tuple[bytes, str | None]]:
+    return [(line, _module_of(line)) for line in data.splitlines(keepends=True)]
+
+
+def _module_of(line: bytes) -> str | None:
     try:
         found = json.loads(line)["module"]
     except (ValueError, KeyError, TypeError):
         return None
     return found if isinstance(found, str) else None
+
+
+def _split_lines(data: bytes, dead: Dead) -> tuple[bytes, bytes]:
+    lines = _lines_of(data)
+    # A line that names no module may be of any, so it goes too.
+    kept = [line for line, key in lines if key in dead.live_modules]
+    gone = [line for line, key in lines if key not in dead.live_modules]
+    return b"".join(kept), b"".join(gone)
+
+
+def metrics_lines(folder: RunFolder) -> list[tuple[bytes, str | None]]:
+    """Return each line of the run's metrics with the key of its module, if it can be read."""
+    try:
+        return _lines_of((folder.path / METRICS).read_bytes())
+    except FileNotFoundError:
+        return []
+
+
+def _bury(folder: RunFolder, file: StoredFile, dead: Dead) -> None:
+    if len(file.parts) == 1 or file.parts[1].startswith("."):
+        file.remove()
+    else:
+        bury_activations(folder.cache, file.parts[1])
+
+
+def bury_activations(cache: Path, fingerprint: str) -> None:
+    """Destroy a slice's activations and put an empty file in place of their folder.
+
+    The file keeps a worker that still holds the slice's records from writing its activations again.
+    """
+    place, aside = cache / fingerprint, cache / f".{fingerprint}"
+    cache.mkdir(exist_ok=True)
+    while not (place.is_file() and not place.is_symlink() and place.stat().st_size == 0):
+        remove_tree(aside)
+        # Moved away first: a folder that a worker writes into is never empty for long.
+        with suppress(FileNotFoundError):
+            place.rename(aside)
+        with suppress(FileExistsError):  # such a worker was faster, so once more
+            place.touch(exist_ok=False)
+    remove_tree(aside)
+    sync_folder(cache)
+
+
+def remove_tree(place: Path) -> None:
+    """Remove a file, a link or a whole folder without following links; one that is not there is fine."""
+    if place.is_dir() and not place.is_symlink():
+        for inside in list(place.iterdir()):
+            remove_tree(inside)
+        place.rmdir()
+    else:
+        place.unlink(missing_ok=True)
+
+
+def _sweep_activations(folder: RunFolder, file: StoredFile) -> None:
+    known = any(file.parts[1] in client.slices for client in folder.description.clients)
+    # Workers of an earlier training, against whom the empty file stood, are gone when a new one begins.
+    buried = len(file.parts) == 2 and file.is_empty()
+    if buried or not known or file.name.endswith(".tmp"):
+        file.remove()
+
+
+def _sweep_checkpoint(folder: RunFolder, file: StoredFile) -> None:
+    key = file.parts[-1].removesuffix(".safetensors")
+    if folder.modules.state(key) == "present":  # stopped after the module was written
+        file.remove()
+
+
+def _sweep_unfinished(folder: RunFolder, file: StoredFile) -> None:
+    # A writer that is at work holds a lock on its file, which therefore stays.
+    if not file.plain or remove_abandoned(file.path):
+        file.remove()  # and the folders that it leaves empty
+
+
+UNFINISHED = ArtefactKind(
+    (),
+    # It may hold anything that is ever written, so it goes with every deletion.
+    lambda file: FromLiveModules(None),
+    destroy=lambda folder, file, dead: _sweep_unfinished(folder, file),
+    sweep=_sweep_unfinished,
+)
+MANIFEST = ArtefactKind(("modules", _KEY, r"manifest\.json"), _module_part, "manifest")
+MODULE = ArtefactKind(("modules", _KEY, r"module\.safetensors"), _module_part, "module")
+CERTIFICATE = ArtefactKind(
+    (CERTIFICATES, r"\d{6,}\.json"), lambda file: Nothing("salted hashes, and hashes of what was destroyed")
+)
+
+
+def _plain(words: str, *names: str) -> ArtefactKind:
+    return ArtefactKind((f"({'|'.join(names)})",), lambda file: Nothing(words))
+
+
+REGISTRY: tuple[ArtefactKind, ...] = (
+    # Manifests are destroyed first: a module exists as long as its manifest does.
+    MANIFEST,
+    MODULE,
+    ArtefactKind(("modules", _KEY, r"test-[0-9a-f]{16}\.safetensors"), _module_part, "predictions"),
+    ArtefactKind(("rounds", rf"{_KEY}\.safetensors"), _module_part, "checkpoint", sweep=_sweep_checkpoint),
+    ArtefactKind(
+        (CACHE, rf"\.?{_KEY}"),
+        _slice,
+        "activations",
+        deep=True,
+        destroy=_bury,
+        sweep=_sweep_activations,
+    ),
+    ArtefactKind((EXPORTS, ".+"), _exported, "export", deep=True),
+    ArtefactKind((f"({re.escape(EVALUATION)}|{re.escape(REPORT)})",), _figures, "figures"),
+    ArtefactKind(_named(METRICS), _lines, "metrics", split=_split_lines),
+    # Formats of which no part can be taken out.
+    ArtefactKind((r"mlflow\.db(-wal|-shm|-journal)?",), _curves, "metrics"),
+    ArtefactKind(("tensorboard",), _curves, "metrics", deep=True),
+    UNFINISHED,
+    CERTIFICATE,
+    _plain("the configuration", re.escape(CONFIG)),
+    _plain("salted fingerprints and numbers of records", re.escape(DESCRIPTION)),
+    _plain("salted hashes of what was deleted", rf"{re.escape(LEDGER)}(-wal|-shm|-journal)?"),
+    _plain("numbers of messages and of bytes", re.escape(TRAFFIC)),
+    _plain("nothing: folders of other runs", re.escape(COMPARED)),
+    _plain("nothing", *_named(LOCK, STORE_LOCK, SIGNING_KEY, PUBLIC_KEY), r"signing-[0-9a-f]{16}\.pub"),
+)
+
+
+def kind_of(file: StoredFile) -> ArtefactKind | None:
+    """Return the kind that claims the file; None if it is no file of a run."""
+    return next((kind for kind in _kinds_at(file.parts[0]) if kind.claims(file)), None)
+
+
+@cache
+def _kinds_at(top: str) -> tuple[ArtefactKind, ...]:
+    """Return the kinds of files in this folder or of this name."""
+    # Kept, as a store has thousands of objects in a handful of folders.
+    return tuple(kind for kind in REGISTRY if not kind.names or re.fullmatch(kind.names[0], top))
+
+
+def claimed_files(folder: RunFolder) -> Iterator[tuple[ArtefactKind, StoredFile]]:
+    """List the files of the run that some kind claims, each with its kind."""
+    for file in stored_files(folder):
+        kind = kind_of(file)
+        if kind is not None:
+            yield kind, file

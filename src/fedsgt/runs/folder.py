@@ -7,26 +7,32 @@ import secrets
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from fedsgt.runs.description import Description
-from fedsgt.runs.artefacts import purge
-from fedsgt.ledger.kinds import Kind
-from fedsgt.runs.state import Live, Watch
-from fedsgt.files.locks import FileLock, only_holder
 from fedsgt.config import Config, load, to_toml
-from fedsgt.files.durable import sync_folder
 from fedsgt.errors import InputError
-from fedsgt.store import Folder, Modules, open_objects
+from fedsgt.files.durable import sync_folder
+from fedsgt.files.locks import FileLock, only_holder
+from fedsgt.ledger.kinds import Kind
 from fedsgt.ledger.ledger import CorruptLedger, Ledger, file_url
+from fedsgt.runs.artefacts import (
+    CACHE,
+    CERTIFICATES,
+    CONFIG,
+    DESCRIPTION,
+    LEDGER,
+    LOCK,
+    STORE_LOCK,
+)
+from fedsgt.runs.dependencies import Dead
+from fedsgt.runs.description import Description
+from fedsgt.runs.destruction import destroy, sweep
+from fedsgt.runs.state import Live, Watch
+from fedsgt.store import Folder, Modules, open_objects
 
-CONFIG, DESCRIPTION, LEDGER = "run.toml", "run.json", "ledger.sqlite"
-# Held by whoever trains, and for moments by whoever writes or destroys what depends on data.
-LOCK, STORE_LOCK = "lock", "store.lock"
-CERTIFICATES = "certificates"
 PINNED = re.compile(r"(.+)@(\d+)")  # a run's folder, and a position in its ledger
 # What may differ when a run is continued: how it is carried out and served, not what it is.
 FREE_SECTIONS = ("engine", "unlearning", "serving")
@@ -54,7 +60,7 @@ class RunFolder:
         signed = max((int(name) for name in names if name.isdecimal()), default=0)
         if signed >= ledger.head():
             raise CorruptLedger(
-                f"{self.path}: the ledger ends at {ledger.head()}, but a certificate of the request at "
+                f"{self.path}: the ledger ends at {ledger.head()}, but a certificate of request no. "
                 f"{signed} is there; restore the ledger from a backup"
             )
         return ledger
@@ -89,8 +95,9 @@ class RunFolder:
     def describe_anew(self, description: Description) -> None:
         """Put another description in place of this run's; the ledger tells all who use it."""
         with self.publishing() as live:
-            # First: what nobody knows of any more would be found by no deletion.
-            purge(self, set(live.description.keys.values()) - set(description.keys.values()))
+            # First: a deletion that comes later would not find modules that no description names.
+            dropped = set(live.description.keys.values()) - set(description.keys.values())
+            destroy(self, Dead.at(replace(live, description=description), also=dropped))
             Folder(self.path).write(DESCRIPTION, description.to_text().encode())
         with self.ledger.writing() as writer:
             writer.append(Kind.REBUILT, {"description": description.hash(), "as_of": description.as_of})
@@ -98,24 +105,11 @@ class RunFolder:
     @property
     def cache(self) -> Path:
         """Outputs of the frozen lower layers, slice by slice."""
-        return self.path / "cache"
+        return self.path / CACHE
 
     def sweep(self) -> None:
-        """Remove what killed writers left, and kept activations of slices that are no longer as they were."""
-        self.modules.objects.sweep()
-        for key in self.modules.checkpoint_keys():
-            if self.modules.state(key) == "present":  # killed before its checkpoint was removed
-                self.modules.discard_checkpoint(key)
-        known = {fingerprint for client in self.description.clients for fingerprint in client.slices}
-        for kept in list(self.cache.iterdir()) if self.cache.is_dir() else []:
-            if (
-                kept.is_file()
-            ):  # in the place of activations that were destroyed, for who might write them again
-                kept.unlink()
-            elif kept.name not in known:
-                shutil.rmtree(kept)
-            for left in kept.glob("*.tmp"):
-                left.unlink()
+        """Remove what killed writers left, and what the run as it is described does not need."""
+        sweep(self)
 
     @contextmanager
     def locked(self) -> Iterator[None]:

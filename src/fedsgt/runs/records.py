@@ -6,13 +6,13 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from fedsgt.runs.description import Description
-from fedsgt.runs.state import Erased, erased_after
-from fedsgt.runs.folder import PINNED, open_run
 from fedsgt.config import Config
 from fedsgt.data import Client, Columns, Table, derive_salt, load_table, make_clients
 from fedsgt.data.remote_client import Holder, Registered
 from fedsgt.errors import InputError
+from fedsgt.runs.description import Description
+from fedsgt.runs.folder import PINNED, open_run
+from fedsgt.runs.state import Erased, erased_after
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsgt.runs.description import Description, ModuleEntry
 from fedsgt.ledger.kinds import Kind
 from fedsgt.ledger.ledger import Entry, Ledger
-
+from fedsgt.runs.description import Description, ModuleEntry
 
 
 @dataclass(frozen=True)
@@ -65,6 +64,16 @@ class Live:
     def dead_modules(self) -> list[ModuleEntry]:
         """The modules that may neither be served nor be kept."""
         return modules_in(self.description, self.dead)
+
+    def hit_slices(self) -> list[str]:
+        """Return the fingerprints in the description of the slices that lost records since it was made."""
+        found: dict[str, None] = {}
+        for request in self.requests:
+            # Earlier deletions are in the description already: there these slices have new fingerprints.
+            for part in request.body["parts"] if request.position > self.description.as_of else ():
+                marks = self.description.clients[part["number"]].slices
+                found.update({marks[index]: None for index in part["slices"]})
+        return list(found)
 
     def prefixes(self, present: Collection[str]) -> list[tuple[int, ...]]:
         """The live part of each sequence: up to its first module that is dead or not there."""

@@ -5,30 +5,29 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 
-from fedsgt.runs.description import Description
-from fedsgt.runs.folder import RunFolder
 from fedsgt.engine.flower.traffic import Traffic
 from fedsgt.errors import InputError
+from fedsgt.runs.artefacts import TRAFFIC
+from fedsgt.runs.description import Description
+from fedsgt.runs.folder import RunFolder
 from fedsgt.store import Folder
 from fedsgt.theory import client_rounds_balanced
-
-FILE = "traffic.json"
 
 
 def read_traffic(folder: RunFolder) -> Traffic | None:
     """None if no training of the run went over a network, not even a simulated one."""
     try:
-        return Traffic.from_json(json.loads((folder.path / FILE).read_text(encoding="utf-8")))
+        return Traffic.from_json(json.loads((folder.path / TRAFFIC).read_text(encoding="utf-8")))
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{folder.path / FILE}: cannot be read ({error}); it may be removed") from None
+        raise InputError(f"{folder.path / TRAFFIC}: cannot be read ({error}); it may be removed") from None
 
 
 def add_traffic(folder: RunFolder, more: Traffic) -> None:
     if more.rounds:
         total = (read_traffic(folder) or Traffic()).plus(more)
-        Folder(folder.path).write(FILE, (json.dumps(asdict(total), indent=1) + "\n").encode())
+        Folder(folder.path).write(TRAFFIC, (json.dumps(asdict(total), indent=1) + "\n").encode())
 
 
 def paper_rounds(description: Description, rounds: int) -> float | None:

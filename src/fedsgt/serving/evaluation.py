@@ -22,6 +22,7 @@ from fedsgt.errors import InputError
 from fedsgt.files.encoding import frames
 from fedsgt.files.tensors import pack, read_note, unpack
 from fedsgt.plans import MERGED, STRATEGIES, choose
+from fedsgt.runs.artefacts import EVALUATION
 from fedsgt.runs.folder import RunFolder
 from fedsgt.runs.records import load_test
 from fedsgt.runs.state import Live
@@ -32,7 +33,6 @@ from fedsgt.store import CorruptModule, Folder, MissingModule, tensor_hash
 if TYPE_CHECKING:  # what is kept can be scored without torch
     from fedsgt.engine.inprocess import InProcess
 
-FILE = "evaluation.json"
 Prefix: TypeAlias = tuple[int, ...]
 Share: TypeAlias = Callable[[float], None]
 
@@ -88,7 +88,7 @@ def evaluate(folder: RunFolder, progress: Share = lambda share: None) -> Evaluat
             continue
         with folder.publishing() as now:
             if now.position == live.position:
-                Folder(folder.path).write(FILE, evaluation.to_text().encode())
+                Folder(folder.path).write(EVALUATION, evaluation.to_text().encode())
                 return evaluation
 
 

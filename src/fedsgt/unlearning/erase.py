@@ -14,10 +14,10 @@ from fedsgt.data.table import ROW
 from fedsgt.errors import InputError
 from fedsgt.files.encoding import frames
 from fedsgt.runs.description import Description
+from fedsgt.runs.destruction import Artefact
 from fedsgt.runs.folder import RunFolder
 from fedsgt.runs.records import load_holdings
 from fedsgt.runs.state import Live
-from fedsgt.unlearning.destroy import Artefact
 
 
 def sources(folder: RunFolder, description: Description) -> dict[Path, set[int]]:

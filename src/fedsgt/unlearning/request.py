@@ -168,7 +168,7 @@ def _request_with(live: Live, wanted: Callable[[dict[str, Any]], bool]) -> str |
     """Which request deleted what a part of it names, in words."""
     for request in live.requests:
         if any(wanted(part) for part in request.body["parts"]):
-            return f"was deleted before, by the request at {request.position}"
+            return f"was deleted before, by request no. {request.position}"
     return None
 
 

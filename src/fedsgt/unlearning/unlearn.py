@@ -17,10 +17,12 @@ from fedsgt.certificates.certify import certificate_path, certify
 from fedsgt.errors import InputError
 from fedsgt.ledger.kinds import RECORDS_MOVED, Kind
 from fedsgt.ledger.ledger import Entry
-from fedsgt.runs.folder import CERTIFICATES, RunFolder
+from fedsgt.runs.artefacts import CERTIFICATES
+from fedsgt.runs.dependencies import Dead
+from fedsgt.runs.destruction import destroy, doomed
+from fedsgt.runs.folder import RunFolder
 from fedsgt.runs.state import Live
 from fedsgt.store import Folder
-from fedsgt.unlearning.destroy import destroy, doomed
 from fedsgt.unlearning.erase import erase_rows, rows_to_erase
 from fedsgt.unlearning.request import Deletion, Part, content_hash, groups_hit, locate
 
@@ -153,13 +155,13 @@ def _first_answer(known: Entry, content: str, key: str) -> Answer:
 def _complete(folder: RunFolder, then: Live, request: Entry, progress: Progress) -> None:
     """Condemn, destroy, certify; each step does nothing if it was done before."""
     assert then.requests[-1] == request
+    dead = Dead.at(then)
     condemned = _entry_of(folder, Kind.CONDEMNED, request.position)
     if condemned is None:
-        artefacts = [asdict(artefact) for artefact in (*doomed(folder, then), *rows_to_erase(folder, then))]
+        artefacts = [asdict(artefact) for artefact in (*doomed(folder, dead), *rows_to_erase(folder, then))]
         condemned = _append(folder, Kind.CONDEMNED, {"request": request.position, "artefacts": artefacts})
-    destroy(folder, then, progress)
+    destroy(folder, dead, progress)
     erase_rows(folder, then)
-    Folder(folder.path).sweep()
     destroyed = _entry_of(folder, Kind.DESTROYED, request.position)
     if destroyed is None:
         destroyed = _append(folder, Kind.DESTROYED, {"request": request.position})

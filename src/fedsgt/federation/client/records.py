@@ -23,8 +23,8 @@ from fedsgt.federation.settings import ClientSettings
 from fedsgt.files.durable import read_limited
 from fedsgt.files.encoding import frames
 from fedsgt.files.optional import require
+from fedsgt.runs.artefacts import bury_activations
 from fedsgt.store import Folder
-from fedsgt.unlearning.destroy import bury_activations
 
 WITHDRAWN, ENROLMENTS = "state/withdrawn.json", "state/enrolments"
 MAX_SALT_BYTES = 4096

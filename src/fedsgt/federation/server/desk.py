@@ -25,8 +25,9 @@ from fedsgt.errors import InputError
 from fedsgt.federation.settings import ServerSettings, load_server
 from fedsgt.federation.signed_request import Reason, RequestRefused, check_request, read_request
 from fedsgt.files.encoding import parse_json
+from fedsgt.runs.artefacts import DESCRIPTION
 from fedsgt.runs.description import Description
-from fedsgt.runs.folder import DESCRIPTION, RunFolder, find_runs, open_run, read_description
+from fedsgt.runs.folder import RunFolder, find_runs, open_run, read_description
 from fedsgt.unlearning.unlearn import Answer, KeyUsed, accept_parts, completed, recover
 
 MAX_BYTES = 2**20

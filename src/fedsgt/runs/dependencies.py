@@ -1,0 +1,199 @@
+"""The files of a run, what each was made of, and whether that is dead."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+from fedsgt.files.durable import sync_folder
+from fedsgt.runs.state import Live
+from fedsgt.store import Folder
+from fedsgt.store.objects import Objects, is_name
+
+if TYPE_CHECKING:  # a run's folder walks the registry itself when it is described anew
+    from fedsgt.runs.folder import RunFolder
+
+
+@dataclass(frozen=True)
+class StoredFile:
+    """One file in a run's folder, or one object of its store."""
+
+    name: str
+    """Path below the folder or the store, its parts joined by `/`."""
+    root: Objects = field(repr=False)
+    """Folder or store that holds it."""
+    plain: bool = True
+    """False for a symbolic link or a device."""
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        return tuple(self.name.split("/"))
+
+    @property
+    def path(self) -> Path:
+        """Place on the local disk; objects of a remote store have none."""
+        assert isinstance(self.root, Folder)
+        return self.root.root / self.name
+
+    def read(self) -> bytes:
+        """Return the content; nothing if it is gone or is no plain file."""
+        # A link leads to what is somebody else's, and reading a pipe never ends.
+        if not self.plain:
+            return b""
+        if not isinstance(self.root, Folder):
+            return self.root.read(self.name)
+        with suppress(FileNotFoundError):
+            return self.path.read_bytes()
+        return b""
+
+    def is_empty(self) -> bool:
+        return self.plain and self.path.stat().st_size == 0
+
+    def remove(self) -> None:
+        """Remove the file, or the link itself, and the folders that it leaves empty."""
+        if is_name(self.name):
+            self.root.delete(self.name)
+            return
+        # Exports and folders put aside may have names that no object has.
+        self.path.unlink(missing_ok=True)
+        for folder in self.path.parents[: len(self.parts) - 1]:
+            with suppress(OSError):  # not empty
+                folder.rmdir()
+        sync_existing(self.path.parent)
+
+
+def sync_existing(folder: Path) -> None:
+    """Make removals from the folder durable; if it was removed too, those from the folder above."""
+    while not folder.is_dir():
+        folder = folder.parent
+    sync_folder(folder)
+
+
+def stored_files(folder: RunFolder) -> list[StoredFile]:
+    """List all files of the run's folder and all objects of its store; links are listed, never followed."""
+    here, objects = Folder(folder.path), folder.modules.objects
+    found = list(_files_in(here))
+    if not isinstance(objects, Folder):
+        found += [StoredFile(name, objects) for name in objects.names()]
+    elif objects.root != here.root:
+        found += _files_in(objects)
+    return sorted(found, key=lambda file: file.name)
+
+
+def _files_in(root: Folder) -> Iterator[StoredFile]:
+    for place, folders, files in os.walk(root.root, onerror=_raise_unless_gone):
+        # Links to folders are among the folders, and are not entered.
+        for name in (*files, *(name for name in folders if os.path.islink(os.path.join(place, name)))):
+            path = Path(place, name)
+            with suppress(FileNotFoundError):  # removed since the folder was listed
+                plain = stat.S_ISREG(path.lstat().st_mode)
+                yield StoredFile(path.relative_to(root.root).as_posix(), root, plain)
+
+
+def _raise_unless_gone(error: OSError) -> None:
+    # A folder that cannot be looked into may hold anything, so it must not be passed over.
+    if not isinstance(error, FileNotFoundError):
+        raise error
+
+
+@dataclass(frozen=True)
+class Nothing:
+    """No dependence on any record's content."""
+
+    words: str = "nothing"
+    """What the file holds instead, for people."""
+
+
+@dataclass(frozen=True)
+class PartOfModule:
+    """A file of one module, or of its training."""
+
+    key: str
+
+
+@dataclass(frozen=True)
+class FromModules:
+    """Made of several modules; None if the file does not say of which."""
+
+    keys: frozenset[str] | None
+
+
+@dataclass(frozen=True)
+class FromLines:
+    """Lines that are made of one module each; None for a line that names no module."""
+
+    keys: tuple[str | None, ...]
+
+
+@dataclass(frozen=True)
+class FromSlice:
+    """Made of the records of one slice."""
+
+    fingerprint: str
+
+
+@dataclass(frozen=True)
+class FromLiveModules:
+    """Made of all modules that were live at a position of the ledger; None if the file does not say."""
+
+    position: int | None
+
+
+@dataclass(frozen=True)
+class FromTraining:
+    """Made of all modules that were trained until the file last changed."""
+
+    changed: float
+
+
+MadeOf: TypeAlias = (
+    Nothing | PartOfModule | FromModules | FromLines | FromSlice | FromLiveModules | FromTraining
+)
+
+
+@dataclass(frozen=True)
+class Dead:
+    """What a run must not depend on any more, as opposed to what is live."""
+
+    modules: frozenset[str]
+    """Keys of the run's dead modules."""
+    live_modules: frozenset[str]
+    live_slices: frozenset[str]
+    last_request: int
+    """Position of the last deletion request in the ledger."""
+
+    @classmethod
+    def at(cls, live: Live, also: Iterable[str] = ()) -> Dead:
+        """Return what is dead when `live` is what is live; `also` are keys that no description has now."""
+        description = live.description
+        slices = {mark for client in description.clients for mark in client.slices}
+        return cls(
+            modules=frozenset(entry.key for entry in live.dead_modules()).union(also),
+            live_modules=frozenset(entry.key for entry in live.modules()),
+            live_slices=frozenset(slices.difference(live.hit_slices())),
+            last_request=live.last_request,
+        )
+
+    def reaches(self, made_of: MadeOf) -> bool:
+        """Whether a file that was made so depends on anything dead."""
+        dead = False
+        match made_of:
+            case PartOfModule(key):
+                # Several runs may share an object store: a module that this run does not know stays.
+                dead = key in self.modules
+            case FromTraining() | FromModules(None):
+                dead = bool(self.modules)
+            case FromModules(keys) if keys is not None:
+                dead = not keys <= self.live_modules
+            case FromLines(keys):
+                dead = not self.live_modules.issuperset(keys)
+            case FromSlice(fingerprint):
+                dead = fingerprint not in self.live_slices
+            case FromLiveModules(position):
+                dead = position is None or position < self.last_request
+        return dead

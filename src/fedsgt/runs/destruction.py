@@ -1,0 +1,79 @@
+"""Destruction of every byte of a run that depends on anything dead, by a walk through the registry."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fedsgt.files.durable import sync_folder
+from fedsgt.runs.artefacts import REGISTRY, ArtefactKind, claimed_files
+from fedsgt.runs.dependencies import Dead, PartOfModule, StoredFile
+from fedsgt.store import Folder
+
+if TYPE_CHECKING:  # a run's folder destroys what depends on modules that a new description drops
+    from fedsgt.runs.folder import RunFolder
+
+
+@dataclass(frozen=True)
+class Artefact:
+    """Something on disk that depends on data, as the ledger and certificates list it."""
+
+    name: str
+    kind: str
+    sha256: str
+    module: str | None = None
+
+
+def doomed(folder: RunFolder, dead: Dead) -> list[Artefact]:
+    """List what must be destroyed because it depends on anything dead."""
+    found = []
+    for kind, file in claimed_files(folder):
+        made_of = kind.made_of(file)
+        if kind.label is not None and dead.reaches(made_of):
+            key = made_of.key if isinstance(made_of, PartOfModule) else None
+            data = _gone_bytes(kind, file, dead)
+            # What a link leads to is not destroyed, so no certificate may say it was.
+            label = kind.label if file.plain else "link"
+            found.append(Artefact(file.name, label, hashlib.sha256(data).hexdigest(), key))
+    return found
+
+
+def _gone_bytes(kind: ArtefactKind, file: StoredFile, dead: Dead) -> bytes:
+    if not file.plain:
+        return os.fsencode(os.readlink(file.path)) if file.path.is_symlink() else b""
+    return kind.split(file.read(), dead)[1] if kind.split is not None else file.read()
+
+
+def destroy(folder: RunFolder, dead: Dead, progress: Callable[[float], None] = lambda share: None) -> None:
+    """Destroy all that depends on anything dead; done again it finds nothing more to do.
+
+    The caller must hold the store's lock, and what is dead must be in the ledger already.
+    """
+    found = [(kind, file) for kind, file in claimed_files(folder) if dead.reaches(kind.made_of(file))]
+    found.sort(key=lambda pair: REGISTRY.index(pair[0]))
+    for done, (kind, file) in enumerate(found, start=1):
+        if kind.split is not None and file.plain:
+            Folder(folder.path).write(file.name, kind.split(file.read(), dead)[0])
+        else:
+            kind.destroy(folder, file, dead)
+        progress(done / len(found))
+    _sync_all(folder)
+
+
+def _sync_all(folder: RunFolder) -> None:
+    """Make all removals durable, also those of an earlier attempt that was killed before it came to this."""
+    objects = folder.modules.objects
+    for root in {folder.path.absolute(), *([objects.root] if isinstance(objects, Folder) else [])}:
+        for place in (root, *root.iterdir()) if root.is_dir() else ():
+            if place.is_dir() and not place.is_symlink():
+                sync_folder(place)
+
+
+def sweep(folder: RunFolder) -> None:
+    """Remove what stopped writers left, and what the run as it is described does not need."""
+    for kind, file in claimed_files(folder):
+        if file.plain:
+            kind.sweep(folder, file)

@@ -1,0 +1,353 @@
+"""The registry of artefacts claims every file of a run, and finds and destroys each kind that is dead."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from command import fedsgt
+from tiny_deletions import copied, prefixes, problems, trained_run
+from tiny_world import World
+
+from fedsgt.engine.flower.traffic import Traffic
+from fedsgt.proof.audit import audit
+from fedsgt.runs.artefacts import REGISTRY, ArtefactKind, kind_of
+from fedsgt.runs.dependencies import Nothing, StoredFile, stored_files
+from fedsgt.runs.folder import RunFolder, open_run
+from fedsgt.runs.traffic import add_traffic
+from fedsgt.serving.evaluation import evaluate
+from fedsgt.serving.export import export_sequence
+from fedsgt.store import Folder
+from fedsgt.unlearning.request import Deletion
+from fedsgt.unlearning.unlearn import unlearn
+
+# Modules in the top layer only, so that there are activations; both trackers, as each writes its own files.
+SETTINGS = ("peft.layers=1", "engine.trackers=['tensorboard', 'mlflow']")
+SECRET = b"bytes that depend on deleted records"
+BEFORE_ANY_REQUEST = 0
+UNFINISHED = "0123456789abcdef"
+
+
+pytestmark = pytest.mark.filterwarnings("ignore:The ``noload``")  # mlflow's own
+
+
+@pytest.fixture(scope="module")
+def source(images: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return trained_run(images, tmp_path_factory.mktemp("source") / "run", SETTINGS)
+
+
+@pytest.fixture(scope="module")
+def deleted(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run after one deletion of a slice, of which nothing is retrained."""
+    folder = copied(source, tmp_path_factory.mktemp("deleted") / "run")
+    unlearn(folder, [Deletion("c0", slices=(0,))])
+    assert problems(folder) == []
+    folder.ledger.close()
+    return folder.path
+
+
+def files_of(path: Path) -> set[str]:
+    """All names in a folder that are not folders, links among them."""
+    return {
+        place.relative_to(path).as_posix()
+        for place in path.rglob("*")
+        if place.is_symlink() or not place.is_dir()
+    }
+
+
+def test_every_file_of_a_run_that_was_used_for_everything_is_claimed_by_one_kind(
+    source: Path, images: World, tmp_path: Path
+) -> None:
+    folder = copied(source, tmp_path / "run")
+    evaluate(folder)
+    export_sequence(folder, 0, 1, None)
+    add_traffic(folder, Traffic(rounds=1))
+    copied(source, tmp_path / "other")
+    assert fedsgt("report", str(folder.path), "--against", str(tmp_path / "other")).returncode == 0
+    assert claimed_once(folder) >= {"mlflow.db", "evaluation.json", "traffic.json", "compared.json"}
+    unlearn(folder, [Deletion("c1", slices=(0,))])
+    evaluate(folder)
+    assert fedsgt("report", str(folder.path)).returncode == 0
+    live = folder.live().modules()[0].key
+    folder.modules.save_checkpoint(live, 1, folder.modules.get(live), [{"c0": 1}])
+    sequence = next(number for number, prefix in enumerate(prefixes(folder)) if prefix)
+    export_sequence(folder, sequence, 1, folder.path / "export" / "sub" / "mine")
+    (folder.path / f".{UNFINISHED}.run.json").write_text("half")
+    names = claimed_once(folder)
+    assert names >= {"report.html", "signing.key", "store.lock", "lock", f"rounds/{live}.safetensors"}
+    assert [finding.name for finding in problems(folder)] == [
+        f".{UNFINISHED}.run.json",
+        *sorted(name for name in names if name.startswith("export/sub/")),
+    ]
+
+
+def claimed_once(folder: RunFolder) -> set[str]:
+    found = {file.name: [kind for kind in REGISTRY if kind.claims(file)] for file in stored_files(folder)}
+    assert found.keys() == files_of(folder.path), "a file of the folder is not listed"
+    assert {name: kinds for name, kinds in found.items() if len(kinds) != 1} == {}
+    return set(found)
+
+
+def test_a_run_in_an_object_store_has_its_objects_claimed(images: World, tmp_path: Path) -> None:
+    objects = tmp_path / "objects"
+    folder = open_run(trained_run(images, tmp_path / "run", (f"store.url=file://{objects}",)))
+    names = {file.name for file in stored_files(folder)}
+    assert names == files_of(folder.path) | files_of(objects)
+    assert all(kind_of(file) for file in stored_files(folder))
+    (objects / f".{UNFINISHED}.lost").write_text("half")
+    (objects / "notes.txt").write_text("mine")
+    assert [finding.name for finding in problems(folder)] == [f".{UNFINISHED}.lost", "notes.txt"]
+    folder.sweep()
+    assert [finding.name for finding in problems(folder)] == ["notes.txt"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "notes.txt",
+        "modules/notes.txt",
+        "modules/" + "1" * 64 + "/module.safetensors.bak",
+        "rounds/mine",
+        "cache/mine.activations",
+        "certificates/notes.txt",
+        "evaluation.json.bak",
+        "ledger.sqlite.bak",
+        "signing-old.key",
+    ],
+)
+def test_a_file_that_no_kind_claims_fails_the_audit(name: str, deleted: Path, tmp_path: Path) -> None:
+    folder = copied(deleted, tmp_path / "run")
+    place = folder.path / name
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_bytes(SECRET)
+    (finding,) = problems(folder)
+    assert finding.name == name
+    assert finding.problem == "not a file of a run; move it away, as nobody destroys it"
+
+
+# Each kind that depends on data, planted dead: the name of a file, and what to write there.
+Recipe = Callable[[RunFolder], list[tuple[str, bytes]]]
+
+
+def dead_key(folder: RunFolder) -> str:
+    return folder.live().dead_modules()[0].key
+
+
+def of_module(name: str) -> Recipe:
+    return lambda folder: [(name.replace("KEY", dead_key(folder)), SECRET)]
+
+
+def activations(folder: RunFolder) -> list[tuple[str, bytes]]:
+    (mark,) = folder.live().hit_slices()
+    return [(f"cache/{mark}/x.activations", SECRET), (f"cache/{mark}/x.12.tmp", SECRET)]
+
+
+def put_aside(folder: RunFolder) -> list[tuple[str, bytes]]:
+    (mark,) = folder.live().hit_slices()
+    return [(f"cache/.{mark}/x.activations", SECRET)]
+
+
+def over_the_marker(folder: RunFolder) -> list[tuple[str, bytes]]:
+    (mark,) = folder.live().hit_slices()
+    return [(f"cache/{mark}", SECRET)]
+
+
+def unknown_slice(folder: RunFolder) -> list[tuple[str, bytes]]:
+    return [("cache/" + "0" * 64 + "/x.activations", SECRET)]
+
+
+def export(folder: RunFolder) -> list[tuple[str, bytes]]:
+    note = json.dumps({"modules": [dead_key(folder)]}).encode()
+    return [("export/mine/fedsgt.json", note), ("export/mine/adapter model", SECRET)]
+
+
+def export_without_note(folder: RunFolder) -> list[tuple[str, bytes]]:
+    return [("export/.mine.0123/adapter_model.safetensors", SECRET)]
+
+
+def export_of_a_module_long_gone(folder: RunFolder) -> list[tuple[str, bytes]]:
+    note = json.dumps({"modules": ["1" * 64]}).encode()
+    return [("export/old/fedsgt.json", note), ("export/old/model", SECRET)]
+
+
+def evaluation(folder: RunFolder) -> list[tuple[str, bytes]]:
+    return [("evaluation.json", json.dumps({"position": 2, "said": SECRET.decode()}).encode())]
+
+
+def page(folder: RunFolder) -> list[tuple[str, bytes]]:
+    return [("report.html", b'<meta name="fedsgt-ledger" content="2">' + SECRET)]
+
+
+def metrics(folder: RunFolder) -> list[tuple[str, bytes]]:
+    good = (folder.path / "metrics.jsonl").read_bytes()
+    line = json.dumps({"module": dead_key(folder), "said": SECRET.decode()}).encode()
+    return [("metrics.jsonl", good + line + b"\n")]
+
+
+PLANTED: dict[str, Recipe] = {
+    "module": of_module("modules/KEY/module.safetensors"),
+    "manifest": of_module("modules/KEY/manifest.json"),
+    "predictions": of_module("modules/KEY/test-0123456789abcdef.safetensors"),
+    "checkpoint": of_module("rounds/KEY.safetensors"),
+    "activations": activations,
+    "activations put aside": put_aside,
+    "activations over the marker": over_the_marker,
+    "activations of an unknown slice": unknown_slice,
+    "export": export,
+    "export without a note": export_without_note,
+    "export of a module long gone": export_of_a_module_long_gone,
+    "evaluation": evaluation,
+    "report": page,
+    "metrics": metrics,
+    "tensorboard": lambda folder: [("tensorboard/deep/events.1", SECRET)],
+    "mlflow": lambda folder: [("mlflow.db", SECRET), ("mlflow.db-wal", SECRET)],
+    "unfinished write": of_module(f"modules/KEY/.{UNFINISHED}.module.safetensors"),
+    "unfinished write at the top": lambda folder: [(f".{UNFINISHED}.evaluation.json", SECRET)],
+}
+
+
+def plant(folder: RunFolder, recipe: Recipe) -> list[str]:
+    planted = recipe(folder)
+    for name, data in planted:
+        place = folder.path / name
+        if place.parent.is_file():  # the empty file in place of destroyed activations
+            place.parent.unlink()
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(data)
+        os.utime(place, (BEFORE_ANY_REQUEST, BEFORE_ANY_REQUEST))
+    return [name for name, _ in planted]
+
+
+def holding(path: Path, data: bytes) -> list[str]:
+    return [name for name in sorted(files_of(path)) if data in (path / name).read_bytes()]
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_what_is_planted_dead_is_found_and_destroyed_by_the_next_deletion(
+    name: str, deleted: Path, tmp_path: Path
+) -> None:
+    folder = copied(deleted, tmp_path / "run")
+    names = plant(folder, PLANTED[name])
+    assert [finding.name for finding in problems(folder)] == sorted(names)
+    answer = unlearn(folder, [Deletion("c0", slices=(1,))])
+    assert holding(folder.path, SECRET) == []
+    assert problems(folder) == []
+    assert answer.certificate is not None
+    listed = {one["name"] for one in json.loads(answer.certificate.read_text())["body"]["destroyed"]}
+    if not name.startswith("unfinished"):  # nobody knows what it was to become
+        assert listed >= set(names)
+
+
+def test_each_kind_that_depends_on_data_is_planted(deleted: Path, tmp_path: Path) -> None:
+    """A kind that is new in the registry needs a recipe above."""
+    planted: set[ArtefactKind | None] = set()
+    for number, recipe in enumerate(PLANTED.values()):
+        folder = copied(deleted, tmp_path / str(number))
+        planted.update(kind_of(StoredFile(name, Folder(folder.path))) for name in plant(folder, recipe))
+        folder.ledger.close()
+    for kind in set(REGISTRY) - planted:
+        assert isinstance(kind.made_of(StoredFile("any", Folder(tmp_path))), Nothing), kind.names
+
+
+def test_live_files_of_each_kind_stay(deleted: Path, tmp_path: Path) -> None:
+    """The same walk leaves what depends on live data alone."""
+    folder = copied(deleted, tmp_path / "run")
+    evaluate(folder)
+    export_sequence(folder, 1, 1, None)
+    before = {name: (folder.path / name).read_bytes() for name in files_of(folder.path)}
+    kept = {entry.key for entry in folder.live().modules() if not set(entry.groups) & hit_by_c0(folder)}
+    unlearn(folder, [Deletion("c0", slices=(1,))])
+    for name, data in before.items():
+        top, _, rest = name.partition("/")
+        if top == "modules" and rest.partition("/")[0] in kept:
+            assert (folder.path / name).read_bytes() == data
+    marks = {mark for client in folder.description.clients[1:] for mark in client.slices}
+    assert {name.split("/")[1] for name in files_of(folder.path) if name.startswith("cache/")} >= marks
+
+
+def hit_by_c0(folder: RunFolder) -> set[int]:
+    return set(folder.description.groups_of[0])
+
+
+# Links are named by the audit; a deletion removes those in the place of something dead and follows none.
+
+LINKS = {
+    "an export": "export/mine",
+    "a file of an export": "export/mine/adapter_model.safetensors",
+    "all exports": "export",
+    "a dead module": "modules/KEY",
+    "a dead module's tensors": "modules/KEY/module.safetensors",
+    "dead activations": "cache/MARK",
+    "a file of dead activations": "cache/MARK/x.activations",
+    "curves": "tensorboard",
+    "a database of curves": "mlflow.db",
+    "an evaluation": "evaluation.json",
+    "metrics": "metrics.jsonl",
+    "a checkpoint": "rounds/KEY.safetensors",
+}
+
+
+@pytest.mark.parametrize("target", ["file", "folder", "nowhere", "inside"])
+@pytest.mark.parametrize("name", LINKS)
+def test_a_link_is_found_and_removed_and_what_it_leads_to_stays(
+    name: str, target: str, deleted: Path, tmp_path: Path
+) -> None:
+    folder = copied(deleted, tmp_path / "run")
+    outside = tmp_path / "outside"
+    (outside / "folder").mkdir(parents=True)
+    for place in (outside / "file", outside / "folder" / "file"):
+        place.write_bytes(SECRET)
+    (mark,) = folder.live().hit_slices()
+    link = folder.path / LINKS[name].replace("KEY", dead_key(folder)).replace("MARK", mark)
+    where = folder.path / "certificates" if target == "inside" else outside / target
+    make_link(link, where)
+    named = link.relative_to(folder.path).as_posix()
+    assert [finding.problem for finding in problems(folder) if finding.name == named] == [
+        "a link or a device; put the file itself here, or remove it"
+    ]
+    answer = unlearn(folder, [Deletion("c0", slices=(1,))])
+    assert not link.is_symlink()
+    assert (outside / "file").read_bytes() == (outside / "folder" / "file").read_bytes() == SECRET
+    assert len(list((folder.path / "certificates").iterdir())) == 2
+    assert problems(folder) == []
+    assert answer.certificate is not None
+    destroyed = json.loads(answer.certificate.read_text())["body"]["destroyed"]
+    assert [one["kind"] for one in destroyed if one["name"] == named] == ["link"]
+
+
+def make_link(link: Path, target: Path) -> None:
+    """Put a link in place of whatever is there."""
+    if link.is_dir():
+        link.rename(link.with_name("gone"))
+        for place in sorted(link.with_name("gone").rglob("*"), reverse=True):
+            place.rmdir() if place.is_dir() else place.unlink()
+        link.with_name("gone").rmdir()
+    if link.parent.is_file():
+        link.parent.unlink()
+    link.unlink(missing_ok=True)
+    link.parent.mkdir(parents=True, exist_ok=True)
+    link.symlink_to(target)
+
+
+@pytest.mark.parametrize("name", ["notes", "signing.pub", "lock", "certificates/000003.json"])
+def test_a_link_elsewhere_is_named_and_left(name: str, deleted: Path, tmp_path: Path) -> None:
+    folder = copied(deleted, tmp_path / "run")
+    place = folder.path / name
+    other = tmp_path / "other"
+    other.write_bytes(place.read_bytes() if place.exists() else SECRET)
+    make_link(place, other)
+    assert [finding.name for finding in audit(folder) if finding.problem] == [name]
+    unlearn(folder, [Deletion("c0", slices=(1,))])
+    assert place.is_symlink()
+    assert other.exists()
+
+
+def test_a_pipe_is_named_and_not_read(deleted: Path, tmp_path: Path) -> None:
+    folder = copied(deleted, tmp_path / "run")
+    os.mkfifo(folder.path / "evaluation.json")
+    assert [finding.name for finding in problems(folder)] == ["evaluation.json"]
+    unlearn(folder, [Deletion("c0", slices=(1,))])
+    assert problems(folder) == []
