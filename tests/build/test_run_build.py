@@ -7,12 +7,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
 from tiny_world import Quiet, World
 
+from fedsgt.build.client_access import LocalClients
+from fedsgt.build.prepare import Prepared, prepare
 from fedsgt.build.run_build import record_live, without_update_losses
 from fedsgt.build.train import train
-from fedsgt.engine.events import ClientTrouble, ClientUpdated, Event, RoundFinished
+from fedsgt.engine.events import ClientTrouble, ClientUpdated, Event, Listener, RoundFinished
+from fedsgt.engine.task import Engine, Result
 from fedsgt.runs.folder import RunFolder
+from fedsgt.unlearning.request import Deletion
+from fedsgt.unlearning.unlearn import unlearn
 
 
 class GroupOneIsDead:
@@ -81,3 +87,39 @@ def test_an_update_is_recorded_with_its_loss_before_others_hear_of_it(images: Wo
     updates = [line for line in lines if line["event"] == "update"]
     assert len(updates) == len(heard.recorded)
     assert all(line["loss"] > 0 for line in updates)
+
+
+class DeletesWhileWaiting(LocalClients):
+    """Clients that delete a record after the build looked for deletions, and before an update comes in."""
+
+    def __init__(self, wanted: Deletion) -> None:
+        self.wanted = wanted
+
+    @contextmanager
+    def engine(self, folder: RunFolder, prepared: Prepared, tell: Listener) -> Iterator[Engine]:
+        with super().engine(folder, prepared, tell) as engine:
+            inner, calls = engine.wait, iter(range(10_000))
+
+            def wait() -> Result | None:
+                if next(calls) == 1:
+                    unlearn(folder, [self.wanted])
+                return inner()
+
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(engine, "wait", wait)
+                yield engine
+
+
+def test_an_update_that_comes_in_after_a_deletion_leaves_no_line(images: World, tmp_path: Path) -> None:
+    """Its module died while the client was training: its loss must not be written after the destruction."""
+    config = images.config("grouping.groups=2")
+    row = images.inside(prepare(config), 0)[0]  # the first module to be trained is that of group 0
+    heard = Quiet()
+    access = DeletesWhileWaiting(Deletion(row.client, records=(row.id,)))
+    folder = train(config, tmp_path / "run", heard, access=access)
+    first = [event for event in heard.events if isinstance(event, ClientUpdated)][:2]
+    assert [event.groups for event in first] == [(0,), (0,)], "no update came in after the deletion"
+    lines = [json.loads(line) for line in (folder.path / "metrics.jsonl").read_text().splitlines()]
+    live = {entry.key for entry in folder.live().modules()}
+    assert live
+    assert {line["module"] for line in lines} == live

@@ -18,28 +18,29 @@ from fedsgt.files.tensors import Tensors
 from fedsgt.stack.merge import Mixture
 from fedsgt.stack.stack import Stack
 
-TEST_PART = 128  # records of a prediction job
+TEST_PART = 128  # records of a prediction job: many enough for speed, few enough to share among workers
 Share: TypeAlias = Callable[[float], None]
-"""Told which share of the work is done."""
+"""Function that is told which share of the work is done."""
 
 
-def _untold(share: float) -> None: ...
+def _untold(share: float) -> None:
+    """Ignore the share."""
 
 
 class InProcess:
-    """Rounds are cut into one job a client; the order of answers leaves no trace in the result."""
+    """Cuts each round into one job a client; the order in which jobs end does not change the result."""
 
     def __init__(self, setup: Setup, stack: Stack, tell: Listener = ignore) -> None:
         workers = setup.run.engine.workers
         self.setup, self.tell = setup, tell
         self.server = Server(stack, setup.read_module, setup.run.training)
         self.pool: Pool = Processes(setup, workers) if workers else Inline(setup)
-        self.capacity = workers + 1
+        self.capacity = workers + 1  # one more, so that no worker is idle while a round is averaged
         self.rounds: dict[int, OpenRound] = {}
         self.jobs = 0
 
     def submit(self, task: Task) -> None:
-        """The clients with most records first, so that no worker is left alone with a long job at the end."""
+        """Submit a job for each client that has records of the task."""
         held = {client: self._records(client, slices) for client, slices in task.slices.items()}
         records = {client: number for client, number in held.items() if number}
         if not records:
@@ -79,11 +80,11 @@ class InProcess:
         return self.server.stack.finish(state)
 
     def predict(self, chains: Sequence[tuple[str, ...]], progress: Share = _untold) -> NDArray[np.float32]:
-        """Class probabilities of all test records (second axis) under each chain of modules (first)."""
+        """Return class probabilities of all test records (axis 1) under each chain of modules (axis 0)."""
         return np.concatenate(self._parts("predict", tuple(chains), progress), axis=1)
 
     def predict_merged(self, mixture: Mixture, progress: Share = _untold) -> NDArray[np.float32]:
-        """Class probabilities of all test records under the average of several chains."""
+        """Return class probabilities of all test records under the average of several chains."""
         return np.concatenate(self._parts("predict_merged", mixture, progress))
 
     def _parts(self, method: str, model: Any, progress: Share) -> list[NDArray[np.float32]]:
@@ -108,7 +109,7 @@ class InProcess:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        """After an error there is nothing left to check, only processes to end."""
+        # After an error there is nothing left to check, only processes to end.
         if kind is None:
             self.close()
         else:
@@ -127,7 +128,10 @@ class InProcess:
         return opened, update
 
     def _add(self, opened: OpenRound, update: Update) -> None:
-        """All clients are ours here: an update that cannot be used is no client's fault, but an error."""
+        """Add an update to its round, or fail the round.
+
+        All clients are on this machine, so an update that cannot be used is an error of the run itself.
+        """
         try:
             opened.add(update)
         except InputError as error:

@@ -19,7 +19,7 @@ from rich.progress import (
 
 @contextmanager
 def progress(label: str) -> Iterator[Callable[[float], None]]:
-    """Yields a function to call with the share that is done."""
+    """Yield a function to call with the share that is done, from 0 to 1."""
     console = Console(stderr=True)
     if not console.is_terminal:
         yield _plain_lines(label)
@@ -31,6 +31,7 @@ def progress(label: str) -> Iterator[Callable[[float], None]]:
 
 
 def _plain_lines(label: str) -> Callable[[float], None]:
+    """Return a function that prints a line at the beginning and after each quarter of the work."""
     said = -1
 
     def say(share: float) -> None:
