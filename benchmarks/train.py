@@ -31,7 +31,8 @@ from transformers import (
 )
 
 from fedsgt.config.model import Peft, Training
-from fedsgt.engine.local_update import Examples, local_update
+from fedsgt.data import Record
+from fedsgt.engine.local_update import local_update
 from fedsgt.files.tensors import Tensors
 from fedsgt.stack.backbone import load_backbone
 from fedsgt.stack.inputs import Batch, Item, hidden_batch
@@ -108,7 +109,9 @@ class Ours:
         batch: Callable[[Sequence[Item]], Batch] = self.case.batch
         if self.stack.start:
             items, batch = self._lower(items), lambda chosen: hidden_batch(chosen, self.case.task == "text")
-        update = local_update(self.stack, state, Examples(items, labels, batch), LEARNING, depth, "client")
+        records = (Record(str(number), ("",), label) for number, label in enumerate(labels))
+        examples = list(zip(records, items, strict=True))
+        update = local_update(self.stack, state, examples, batch, LEARNING, depth, "client")
         spent = time.process_time() - started
         self.modules.append(self.stack.finish(update.state))
         return spent

@@ -22,7 +22,7 @@ from torch.nn import functional
 from transformers import ViTConfig, ViTModel
 
 import fedsgt
-from fedsgt.data import Columns, Table, load_table
+from fedsgt.data import Columns, Dataset, load_dataset
 from fedsgt.stack.inputs import ImageInputs
 
 FOLDER = Path(fedsgt.__file__).parent / "assets" / "tiny-vit"
@@ -51,17 +51,16 @@ def main() -> None:
     write(trunk, options.out)
 
 
-def public_digits() -> Table:
+def public_digits() -> Dataset:
     """The one part of the digits that this script reads; clients hold none of it."""
-    return load_table("digits", Columns(inputs=("image",)), split="public")
+    return load_dataset("digits", Columns(inputs=("image",)), split="public")
 
 
-def tensors(table: Table) -> tuple[Tensor, Tensor]:
+def tensors(data: Dataset) -> tuple[Tensor, Tensor]:
     """Images as the clients' pipeline makes them, and labels."""
     inputs = ImageInputs(SIZE, MEAN, STD, interpolate=False)
-    records = zip(table.ids, table.contents, strict=True)
-    batch = inputs.batch([inputs.item(record, content) for record, content in records])
-    return batch["pixel_values"], torch.tensor(table.labels)
+    batch = inputs.batch([inputs.item(record.id, record.content) for record in data.records])
+    return batch["pixel_values"], torch.tensor(data.labels)
 
 
 def judge(images: Tensor, labels: Tensor, folds: int) -> None:

@@ -23,7 +23,7 @@ from fedsgt.grouping import make
 from fedsgt.proof.audit import audit
 from fedsgt.proof.verify import Verification, verify
 from fedsgt.runs.folder import RunFolder
-from fedsgt.runs.records import load_holdings
+from fedsgt.runs.records import load_clients
 from fedsgt.store import Origin
 from fedsgt.unlearning.request import Deletion
 from fedsgt.unlearning.unlearn import recover, unlearn
@@ -75,7 +75,7 @@ def _deletions(bench: Bench, about: Any, seed: int) -> list[Deletion]:
     groups = make(
         grouped.method, own.slices_per_client(), grouped.groups, limits=grouped.limits, seed=grouped.seed
     )
-    clients = load_holdings(own).clients
+    clients = load_clients(own).local
     found: dict[str, list[str]] = {}
     for client, index in groups.slice_ids(0):
         records = clients[client].cut()[index]

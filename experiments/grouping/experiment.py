@@ -26,7 +26,7 @@ from fedsgt.build.prepare import slice_embeddings
 from fedsgt.config import Config
 from fedsgt.grouping.make import LOOK_AT_DATA
 from fedsgt.plans.cyclic import rotations
-from fedsgt.runs.records import load_holdings
+from fedsgt.runs.records import load_clients
 from fedsgt.stack.model import open_model
 
 REPEATS = 5
@@ -112,10 +112,10 @@ def _grouped(config: Config, run: Trained) -> dict[str, float]:
 
 def _embeddings(config: Config) -> tuple[NDArray[np.float64], float]:
     """And how long it takes once records and backbone are loaded, which training needs anyway."""
-    held = load_holdings(config)
-    model = open_model(config, held.labels)
+    data = load_clients(config)
+    model = open_model(config, data.labels)
     started = time.process_time()
-    return slice_embeddings(held, model), time.process_time() - started
+    return slice_embeddings(data, model), time.process_time() - started
 
 
 def _related(config: Config, embeddings: NDArray[np.float64]) -> dict[str, Any]:

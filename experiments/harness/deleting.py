@@ -11,7 +11,7 @@ from fedsgt.build.train import check_participation, train
 from fedsgt.engine.events import ignore
 from fedsgt.errors import InputError
 from fedsgt.runs.description import ClientEntry
-from fedsgt.runs.records import load_holdings
+from fedsgt.runs.records import load_clients
 from fedsgt.unlearning.request import Deletion
 from fedsgt.unlearning.unlearn import recover, unlearn
 
@@ -23,7 +23,7 @@ class Deleting:
 
     def __init__(self, run: Trained) -> None:
         self.folder = run.folder
-        clients = load_holdings(run.folder.config).clients
+        clients = load_clients(run.folder.config).local
         self.names = [client.name for client in clients]
         self.left = [[[record.id for record in part] for part in client.cut()] for client in clients]
         self.portion = [[max(1, len(part) // SHARE) for part in client] for client in self.left]

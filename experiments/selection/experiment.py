@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -110,7 +111,7 @@ def _merged(settings: Settings, run: Trained, asked: Sequence[Stream]) -> dict[s
     count = min(settings["merged_records"], len(test))
     known: dict[Dead, tuple[float, float, float]] = {}
     found: dict[str, dict[str, Any]] = {}
-    with Evaluator(run.folder, test.take(range(count))) as evaluator:
+    with Evaluator(run.folder, replace(test, records=test.records[:count])) as evaluator:
         for number, column in wanted.items():
             for dead in set(column) - known.keys():
                 compared = _compared(evaluator, run, dead, count)
@@ -147,13 +148,13 @@ def _compared(
 def _milliseconds(run: Trained, count: int) -> dict[str, float]:
     """CPU time of a record on the serve path, nothing deleted, in the batches that it makes itself."""
     test = load_test(run.folder.config, run.folder.description.labels)
-    contents, found = test.contents[:count], {}
+    records, found = test.records[:count], {}
     for strategy in WAYS:
         predictor = Predictor(run.folder, strategy)
-        predictor.predict(contents[:1])  # modules are read once
+        predictor.predict(records[:1])  # modules are read once
         started = time.process_time()
-        predictor.predict(contents)
-        found[strategy] = 1000 * (time.process_time() - started) / len(contents)
+        predictor.predict(records)
+        found[strategy] = 1000 * (time.process_time() - started) / len(records)
     return found
 
 

@@ -18,7 +18,7 @@ from experiments.harness.settings import HERE, Settings
 from experiments.slices.pages import claims, draw, tables
 from fedsgt.config import load
 from fedsgt.plans import rotations
-from fedsgt.runs.records import load_holdings
+from fedsgt.runs.records import load_clients
 
 
 def cells(settings: Settings) -> list[Cell]:
@@ -80,9 +80,7 @@ def _skew(trained: Trained) -> dict[str, float]:
     """How unlike groups are: in labels, against all (total variation), and in size (deviation)."""
     labels, groups = trained.folder.description.labels, trained.plan.groups
     table = np.zeros((groups, labels))
-    for client, of_slices in zip(
-        load_holdings(trained.folder.config).clients, trained.groups_of, strict=True
-    ):
+    for client, of_slices in zip(load_clients(trained.folder.config).local, trained.groups_of, strict=True):
         for part, group in zip(client.cut(), of_slices, strict=True):
             for record in part:
                 table[group, record.label or 0] += 1

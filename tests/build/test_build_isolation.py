@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -22,10 +23,11 @@ from fedsgt.build import prepare as prepare_module
 from fedsgt.build import targets as targets_module
 from fedsgt.build.prepare import Prepared, prepare
 from fedsgt.build.targets import Recipe
-from fedsgt.data import slice_of
+from fedsgt.data import Client, Slice
+from fedsgt.data.slices import slice_of
 from fedsgt.engine import local_update as local
 from fedsgt.engine.rounds import OpenRound, Server
-from fedsgt.engine.worker import SliceData, Worker
+from fedsgt.engine.worker import Worker
 from fedsgt.stack.stack import HEAD, Stack
 
 GROUP = 1  # the one that changes; both other groups are trained before it, after it and without it
@@ -176,10 +178,8 @@ def global_normalisation(patch: pytest.MonkeyPatch) -> None:
 
     def broken(self: Worker, setup: Any) -> None:
         inner(self, setup)
-        parts = [part for held in setup.slices.values() for part in held]
-        pixels = np.stack(
-            [self.inputs.item(i, c)["pixels"] for p in parts for i, c in zip(p.ids, p.contents, strict=True)]
-        )
+        records = [record for held in setup.slices.values() for part in held for record in part.records]
+        pixels = np.stack([self.inputs.item(record.id, record.content)["pixels"] for record in records])
         self.inputs._mean = torch.tensor(pixels.mean() / 255, dtype=torch.float32)  # type: ignore[attr-defined]
 
     patch.setattr(Worker, "__init__", broken)
@@ -191,9 +191,8 @@ def global_class_weights(patch: pytest.MonkeyPatch) -> None:
     inner = torch.nn.functional.cross_entropy
 
     def broken(self: Worker, *arguments: Any) -> Any:
-        held = Counter(
-            label for parts in self.setup.slices.values() for part in parts for label in part.labels
-        )
+        slices = chain.from_iterable(self.setup.slices.values())
+        held = Counter(record.label for part in slices for record in part.records)
         weight = torch.tensor([1 / held[label] for label in range(3)])
         patch.setattr(torch.nn.functional, "cross_entropy", lambda logits, y: inner(logits, y, weight=weight))
         return update(self, *arguments)
@@ -233,9 +232,9 @@ def lower_layers_over_all_slices(patch: pytest.MonkeyPatch) -> None:
     inner = Worker._items
     seen: dict[str, Any] = {}
 
-    def broken(self: Worker, part: SliceData, cache: Any) -> Any:
+    def broken(self: Worker, part: Slice, cache: Any) -> Any:
         items = inner(self, part, cache)
-        seen.update({name: item["hidden"] for name, item in zip(part.ids, items, strict=True)})
+        seen.update({r.id: item["hidden"] for r, item in zip(part.records, items, strict=True)})
         mean = np.mean([hidden.mean() for hidden in seen.values()], dtype=np.float32)
         return [{"hidden": item["hidden"] - mean} for item in items]
 
@@ -293,13 +292,13 @@ def test_a_leak_would_be_found(
 
 def keyed_by_place(patch: pytest.MonkeyPatch) -> None:
     """What is cached of a slice is found by client and number, not by what the slice holds."""
-    inner = prepare_module.slice_data
+    inner = Client.training_slices
 
-    def broken(client: Any, table: Any) -> list[SliceData]:
-        parts = inner(client, table)
-        return [replace(part, fingerprint=f"{client.name}-{n}") for n, part in enumerate(parts)]
+    def broken(self: Client) -> tuple[Slice, ...]:
+        parts = enumerate(inner(self))
+        return tuple(replace(part, fingerprint=f"{self.name}-{n}") for n, part in parts)
 
-    patch.setattr(prepare_module, "slice_data", broken)
+    patch.setattr(Client, "training_slices", broken)
 
 
 @pytest.mark.parametrize("broken", [None, keyed_by_place])

@@ -45,17 +45,17 @@ def test_a_grouping_that_looks_at_data_follows_it_and_one_that_was_decided_does_
     decided = describe(prepare(images.config("grouping.method=random")))
     assert prepare(run, decided).grouping.group_of.tolist() == decided.group_of
     assert first.grouping.group_of.tolist() != decided.group_of
-    vectors = slice_embeddings(first.held, first.model)
+    vectors = slice_embeddings(first.data, first.model)
     assert vectors.shape == (8, 16)
     row = images.rows[0]
     changed = prepare(images.instead(row, content=images.rows[1].content).config("grouping.method=bac"))
-    moved = slice_embeddings(changed.held, changed.model)
+    moved = slice_embeddings(changed.data, changed.model)
     assert (moved != vectors).any(axis=1).sum() == 1, "only the slice of the changed record"
 
 
 def test_an_empty_slice_has_the_mean_of_the_others(images: World) -> None:
     prepared = prepare(images.config())
-    emptied = prepared.held.without({0: Erased(slices=frozenset({1}))})
+    emptied = prepared.data.without({0: Erased(slices=frozenset({1}))})
     vectors = slice_embeddings(emptied, prepared.model)
     assert vectors[1] == pytest.approx(np.delete(vectors, 1, axis=0).mean(axis=0))
 
@@ -142,7 +142,7 @@ def test_targets_are_what_the_plan_wants(images: World) -> None:
     for target, module in zip(prepared.targets, prepared.plan.modules, strict=True):
         assert target.groups == module.prefix
         inside = {(row.client, row.id) for group in target.groups for row in images.inside(prepared, group)}
-        held = {client.name: client for client in prepared.held.clients}
+        held = {client.name: client for client in prepared.data.local}
         found = {
             (name, record.id)
             for name, slices in target.slices.items()

@@ -110,14 +110,14 @@ def test_first_updates_are_of_each_clients_own_records(images: World) -> None:
     """Whoever else is there."""
     run = images.config()
     prepared = prepare(run)
-    setup = make_setup(run, prepared.held, None, no_module, None)
+    setup = make_setup(run, prepared.data, None, no_module, None)
     whole = first_updates(setup, prepared.model.stack)
     assert whole.any(axis=1).tolist() == [True] * CLIENTS
-    emptied = prepared.held.without({2: Erased(slices=frozenset({0, 1}))})
+    emptied = prepared.data.without({2: Erased(slices=frozenset({0, 1}))})
     without = first_updates(make_setup(run, emptied, None, no_module, None), prepared.model.stack)
     assert without.any(axis=1).tolist() == [True, True, False, True]
     assert np.array_equal(np.delete(without, 2, axis=0), np.delete(whole, 2, axis=0))
-    slow = make_setup(images.config("training.learning_rate=1e-9"), prepared.held, None, no_module, None)
+    slow = make_setup(images.config("training.learning_rate=1e-9"), prepared.data, None, no_module, None)
     assert np.abs(first_updates(slow, prepared.model.stack)).max() < 1e-6, (
         "what they change, and not what they are"
     )

@@ -6,19 +6,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsgt.data import Client, Record, content_digest, derive_salt, group_fingerprint
+from fedsgt.data import Client, Record, derive_salt, group_fingerprint
 from fedsgt.errors import InputError
 
 
 def client(count: int, slices: int = 4, name: str = "north", seed: int | str = 7) -> Client:
-    records = tuple(Record(f"r{i}", content_digest(i), i % 3) for i in range(count))
+    records = tuple(Record(f"r{i}", (str(i),), i % 3) for i in range(count))
     return Client(name, records, slices, seed, derive_salt(0, name))
 
 
 @st.composite
 def deletions(draw: st.DrawFn) -> tuple[Client, set[str]]:
-    holder = client(draw(st.integers(0, 30)), draw(st.integers(1, 6)), seed=draw(st.integers(0, 50)))
-    return holder, {record.id for record in holder.records if draw(st.booleans())}
+    one = client(draw(st.integers(0, 30)), draw(st.integers(1, 6)), seed=draw(st.integers(0, 50)))
+    return one, {record.id for record in one.records if draw(st.booleans())}
 
 
 @given(deletions())
@@ -55,10 +55,10 @@ def test_a_group_changes_exactly_when_a_slice_of_it_does(case: tuple[Client, set
 
 @given(deletions())
 def test_locate_finds_each_id_in_its_slice(case: tuple[Client, set[str]]) -> None:
-    holder, wanted = case
-    found = holder.locate(wanted)
+    one, wanted = case
+    found = one.locate(wanted)
     assert list(found) == sorted(found)
-    for index, part in enumerate(holder.cut()):
+    for index, part in enumerate(one.cut()):
         assert found.get(index, []) == [record.id for record in part if record.id in wanted]
 
 
@@ -78,17 +78,17 @@ def test_deleting_in_steps_is_deleting_at_once() -> None:
 
 
 def test_an_unknown_id_is_named_and_changes_nothing() -> None:
-    holder = client(5)
-    before = holder.fingerprints()
+    one = client(5)
+    before = one.fingerprints()
     problem = r"client north: no record has the id 'r9' \(1 unknown of 2\); .* 5 records$"
     with pytest.raises(InputError, match=problem):
-        holder.without(["r1", "r9"])
+        one.without(["r1", "r9"])
     with pytest.raises(InputError, match=problem):
-        holder.locate(["r1", "r9"])
-    assert holder == client(5)
-    assert holder.fingerprints() == before
+        one.locate(["r1", "r9"])
+    assert one == client(5)
+    assert one.fingerprints() == before
     with pytest.raises(InputError, match="no record has the id 'r1'"):
-        holder.without(["r1"]).without(["r1"])
+        one.without(["r1"]).without(["r1"])
 
 
 def test_one_text_is_not_a_list_of_ids() -> None:
@@ -114,9 +114,20 @@ def test_slices_may_differ_between_clients() -> None:
 
 
 def test_the_cut_is_made_once() -> None:
-    holder = client(20)
-    assert holder.cut() is holder.cut()
-    assert holder.fingerprints() is holder.fingerprints()
+    one = client(20)
+    assert one.cut() is one.cut()
+    assert one.fingerprints() is one.fingerprints()
+
+
+def test_a_slice_to_train_on_has_the_clients_own_records() -> None:
+    """The very objects: contents are not copied on their way to a worker."""
+    one = client(20)
+    slices = one.training_slices()
+    assert tuple(part.fingerprint for part in slices) == one.fingerprints()
+    assert tuple(part.records for part in slices) == one.cut()
+    left = one.without(["r1"])
+    assert {id(record) for record in left.records} < {id(record) for record in one.records}
+    assert repr(slices[0]) == f"Slice(fingerprint={one.fingerprints()[0]!r})"
 
 
 def test_the_printed_form_shows_neither_records_nor_salt() -> None:
@@ -133,7 +144,7 @@ def test_the_printed_form_shows_neither_records_nor_salt() -> None:
         ({"slices": 0}, "slices is 0"),
         ({"slicing_seed": None}, "slicing seed is None"),
         ({"salt": b"short"}, "salt is 5 bytes"),
-        ({"records": (Record("a", b"1"), Record("a", b"2"))}, "'a' is there twice"),
+        ({"records": (Record("a", ("1",)), Record("a", ("2",)))}, "'a' is there twice"),
     ],
 )
 def test_a_bad_client_says_what_is_wrong(change: dict[str, Any], problem: str) -> None:

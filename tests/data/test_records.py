@@ -1,13 +1,14 @@
 """Records and the content hash: unambiguous, and strict about what comes in."""
 
+import pickle
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsgt.data import Record, content_digest
-from fedsgt.data.records import sorted_records
+from fedsgt.data import Record, labels_of
+from fedsgt.data.records import content_digest, sorted_records
 from fedsgt.errors import InputError
 
 PARTS = st.lists(st.binary(max_size=4) | st.text("ab\0é", max_size=4) | st.integers(), max_size=4)
@@ -54,11 +55,12 @@ def test_other_kinds_cannot_be_hashed(part: Any) -> None:
 @pytest.mark.parametrize(
     ("fields", "problem"),
     [
-        ({"id": "", "digest": b"d"}, "record id ''"),
-        ({"id": 5, "digest": b"d"}, "record id 5"),
-        ({"id": "a", "digest": b""}, "digest b''"),
-        ({"id": "a", "digest": "d"}, "digest 'd'"),
-        ({"id": "a", "digest": b"d", "label": 1.0}, "label 1.0"),
+        ({"id": "", "content": ("d",)}, "record id ''"),
+        ({"id": 5, "content": ("d",)}, "record id 5"),
+        ({"id": "a", "content": ()}, "record 'a': its content is not allowed"),
+        ({"id": "a", "content": "d"}, "record 'a': its content is not allowed"),
+        ({"id": "a", "content": ("d", 5)}, "record 'a': its content is not allowed"),
+        ({"id": "a", "content": ("d",), "label": 1.0}, "label 1.0"),
     ],
 )
 def test_a_bad_record_says_what_is_wrong(fields: dict[str, Any], problem: str) -> None:
@@ -67,7 +69,38 @@ def test_a_bad_record_says_what_is_wrong(fields: dict[str, Any], problem: str) -
 
 
 def test_order_is_by_id_and_ids_are_unique() -> None:
-    a, b = Record("a", b"1"), Record("b", b"1")
+    a, b = Record("a", ("1",)), Record("b", ("1",))
     assert sorted_records([b, a]) == [a, b]
     with pytest.raises(InputError, match="record id 'a' is there twice"):
-        sorted_records([a, b, Record("a", b"2")])
+        sorted_records([a, b, Record("a", ("2",))])
+
+
+def test_the_digest_is_that_of_the_content_and_is_computed_once() -> None:
+    record = Record("a", (b"x", "p"), 1, "north")
+    assert record.digest == content_digest(b"x", "p")
+    assert record.digest is record.digest
+    assert Record("b", (b"x", "p")).digest == record.digest
+    assert record == Record("a", (b"x", "p"), 1, "north"), "a record whose digest is known is no other record"
+
+
+def test_a_record_takes_its_digest_along_to_another_process() -> None:
+    record = Record("a", (b"x" * 1000, "p"), 1, "north")
+    digest = record.digest
+    there: Record = pickle.loads(pickle.dumps(record))
+    assert there == record
+    assert there._digest == digest
+    many = [Record(f"r{i}", (b"x" * 1000,), i, "north") for i in range(100)]
+    assert len(pickle.dumps(many)) < 100 * 1100, "little but the contents"
+
+
+def test_the_printed_form_shows_nothing_of_a_record() -> None:
+    record = Record("patient-7", (b"secret", "text"), 3, "north")
+    assert record.digest
+    assert repr(record) == str(record) == "Record()"
+
+
+def test_labels_of_records_that_all_have_one() -> None:
+    records = [Record("a", ("x",), 2), Record("b", ("x",), 0)]
+    assert labels_of(records) == [2, 0]
+    with pytest.raises(InputError, match="record 'c' has no label"):
+        labels_of([*records, Record("c", ("x",))])

@@ -7,12 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsgt.data import Record, cut, slice_of
+from fedsgt.data import Record, Slice
+from fedsgt.data.slices import cut, slice_of
 from fedsgt.errors import InputError
 
 SEEDS = st.integers(-5, 5) | st.text(max_size=3)
 RECORDS = st.lists(
-    st.builds(Record, st.text("abc01é", min_size=1, max_size=6), st.binary(min_size=1, max_size=3)),
+    st.builds(Record, st.text("abc01é", min_size=1, max_size=6), st.tuples(st.binary(max_size=3))),
     max_size=30,
     unique_by=lambda record: record.id,
 )
@@ -92,8 +93,8 @@ def test_every_record_is_in_one_slice_in_order_of_id(
 
 
 def test_content_and_label_do_not_move_a_record() -> None:
-    first = [Record(f"r{i}", b"old", 0) for i in range(50)]
-    second = [Record(f"r{i}", b"new", None) for i in range(50)]
+    first = [Record(f"r{i}", ("old",), 0) for i in range(50)]
+    second = [Record(f"r{i}", ("new",), None) for i in range(50)]
     assert places(cut(first, 3, 5)) == places(cut(second, 3, 5))
 
 
@@ -118,12 +119,12 @@ def test_another_seed_is_another_independent_cut() -> None:
 
 
 def test_a_tiny_client_gets_empty_slices() -> None:
-    assert sorted(map(len, cut([Record("a", b"d")], 0, 4))) == [0, 0, 0, 1]
+    assert sorted(map(len, cut([Record("a", ("d",))], 0, 4))) == [0, 0, 0, 1]
 
 
 def test_the_same_id_twice_is_an_error() -> None:
     with pytest.raises(InputError, match="record id 'a' is there twice"):
-        cut([Record("a", b"1"), Record("a", b"2")], 0, 3)
+        cut([Record("a", ("1",)), Record("a", ("2",))], 0, 3)
 
 
 @pytest.mark.parametrize("slices", [0, -1, 2.0, True])
@@ -144,3 +145,13 @@ def test_seeds_are_numbers_or_texts(seed: Any) -> None:
 def test_a_slice_is_asked_of_a_text(record_id: Any) -> None:
     with pytest.raises(InputError, match="record id is"):
         slice_of(record_id, 0, 3)
+
+
+def test_a_slice_comes_in_parts_of_which_only_those_of_a_named_one_have_names() -> None:
+    records = tuple(Record(f"r{i}", (str(i),)) for i in range(5))
+    named, nameless = ([*Slice(name, records).parts(2)] for name in ("test", ""))
+    assert [len(part) for part in named] == [2, 2, 1]
+    assert [part.fingerprint for part in named] == ["test-0-2", "test-2-4", "test-4-6"]
+    assert {part.fingerprint for part in nameless} == {""}
+    for parts in (named, nameless):
+        assert tuple(record for part in parts for record in part.records) == records

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from itertools import chain
 from typing import Any
 
@@ -13,8 +12,9 @@ import torch
 from tiny_world import World
 
 from fedsgt.config.model import Peft, Training
+from fedsgt.data import Record
 from fedsgt.engine import local_update as local
-from fedsgt.engine.local_update import Examples, local_update
+from fedsgt.engine.local_update import local_update
 from fedsgt.engine.task import Update
 from fedsgt.files.tensors import Tensors
 from fedsgt.stack import profile
@@ -42,15 +42,13 @@ class Bench:
         self.state = self.stack.begin(2, self.below)
         inputs = make_inputs(model, self.backbone)
         rows = world.rows[:10]
-        items = [inputs.item(row.id, (row.content,)) for row in rows]
-        self.examples = Examples(items, [row.label for row in rows], inputs.batch)
+        records = [Record(row.id, (row.content,), row.label) for row in rows]
+        self.examples = [(record, inputs.item(record.id, record.content)) for record in records]
+        self.make_batch = inputs.batch
 
     def update(self, seed: int = 7, count: int | None = None, **settings: Any) -> Update:
-        chosen = replace(
-            self.examples, items=self.examples.items[:count], labels=self.examples.labels[:count]
-        )
-        changed = SETTINGS.model_copy(update=settings)
-        return local_update(self.stack, self.state, chosen, changed, seed, "c0")
+        chosen, changed = self.examples[:count], SETTINGS.model_copy(update=settings)
+        return local_update(self.stack, self.state, chosen, self.make_batch, changed, seed, "c0")
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +77,7 @@ def test_only_the_open_module_and_its_head_change(images: World, kind: str) -> N
 
 def test_afterwards_the_stack_holds_what_was_loaded(bench: Bench) -> None:
     """No trace of the training: neither the open module nor its head answers the next question."""
-    batch = bench.examples.batch(bench.examples.items)
+    batch = bench.make_batch([item for _, item in bench.examples])
     before = bench.stack.logits(batch)
     bench.update()
     assert torch.equal(bench.stack.logits(batch), before)
@@ -131,14 +129,14 @@ def test_the_seed_decides_the_order_of_records(bench: Bench, monkeypatch: pytest
 def batches_of(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
     """The records of each batch, by number, as they come."""
     seen: list[list[int]] = []
-    number = {id(item): index for index, item in enumerate(bench.examples.items)}
-    inner = bench.examples.batch
+    number = {id(item): index for index, (_, item) in enumerate(bench.examples)}
+    inner = bench.make_batch
 
     def batch(items: Any) -> Any:
         seen.append([number[id(item)] for item in items])
         return inner(items)
 
-    monkeypatch.setattr(bench, "examples", replace(bench.examples, batch=batch))
+    monkeypatch.setattr(bench, "make_batch", batch)
     return seen
 
 
@@ -188,9 +186,9 @@ def test_sgd_is_plain_gradient_descent(bench: Bench) -> None:
     """A step of it against the gradient, taken by itself."""
     rate, decay = 0.1, 0.5
     opened = bench.stack.open(bench.state)
-    loss = torch.nn.functional.cross_entropy(
-        bench.stack.logits(bench.examples.batch(bench.examples.items)), torch.tensor(bench.examples.labels)
-    )
+    batch = bench.make_batch([item for _, item in bench.examples])
+    labels = torch.tensor([record.label for record, _ in bench.examples])
+    loss = torch.nn.functional.cross_entropy(bench.stack.logits(batch), labels)
     names = list(opened)
     gradients = torch.autograd.grad(loss, [opened[name] for name in names])
     bench.stack.close()

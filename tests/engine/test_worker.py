@@ -12,11 +12,12 @@ import pytest
 from tiny_world import World, build, started
 
 from fedsgt.build.prepare import Prepared, prepare
+from fedsgt.data import Record, Slice
 from fedsgt.engine import inprocess
 from fedsgt.engine.events import ClientUpdated, Event
 from fedsgt.engine.inprocess import InProcess
 from fedsgt.engine.task import Result, RoundFailed, Task
-from fedsgt.engine.worker import Setup, SliceData, Worker
+from fedsgt.engine.worker import Setup, Worker
 from fedsgt.errors import InputError
 from fedsgt.files.tensors import Tensors
 from fedsgt.stack.inputs import Item
@@ -56,13 +57,13 @@ def test_records_stand_by_id_however_they_were_sliced(setup: Setup, images: Worl
     worker = Worker(setup)
     parts = setup.slices["c0"]
     rows = sorted((row for row in images.rows if row.client == "c0"), key=lambda row: row.id)
-    assert [row.id for row in rows] != [*parts[0].ids, *parts[1].ids]
+    assert [row.id for row in rows] != [record.id for part in parts for record in part.records]
     for order in (parts, parts[::-1]):
         examples = worker._examples(order)
-        assert list(examples.labels) == [row.label for row in rows]
-        for item, row in zip(examples.items, rows, strict=True):
+        for (record, item), row in zip(examples, rows, strict=True):
+            assert record == Record(row.id, (row.content,), row.label, row.client)
             assert np.array_equal(item["pixels"], worker.inputs.item(row.id, (row.content,))["pixels"])
-    assert len(worker._examples(parts[1:])) == len(parts[1].ids)
+    assert len(worker._examples(parts[1:])) == len(parts[1])
 
 
 def test_a_job_has_no_memory_of_the_jobs_before_it(setup: Setup) -> None:
@@ -115,11 +116,11 @@ def finished(engine: InProcess) -> Result:
 
 
 def test_clients_without_records_take_no_part(setup: Setup, prepared: Prepared) -> None:
-    empty = replace(setup.slices["c1"][0], ids=(), labels=(), contents=())
+    empty = replace(setup.slices["c1"][0], records=())
     changed = replace(setup, slices={**setup.slices, "c1": [empty, empty]})
     with InProcess(changed, prepared.model.stack) as engine:
         engine.submit(Task("a" * 64, (), {"c0": (0,), "c1": (0, 1)}))
-        assert finished(engine).participants == {"c0": len(setup.slices["c0"][0].ids)}
+        assert finished(engine).participants == {"c0": len(setup.slices["c0"][0])}
         with pytest.raises(InputError, match="module bbbbbbbbbbbb: no client has a record in its groups"):
             engine.submit(Task("b" * 64, (), {"c1": (0, 1)}))
 
@@ -175,7 +176,7 @@ def test_named_records_are_computed_once_for_all_predictions_and_others_are_not_
     worker, computed = Worker(setup), list[str]()
     inner = worker._compute
 
-    def compute(part: SliceData) -> list[Item]:
+    def compute(part: Slice) -> list[Item]:
         computed.append(part.fingerprint)
         return inner(part)
 
@@ -190,4 +191,4 @@ def test_named_records_are_computed_once_for_all_predictions_and_others_are_not_
     assert computed == [*names, *[""] * (2 * len(nameless))]
     assert set(worker.prepared) == set(names)
     other = next(setup.test.parts(3))
-    assert worker.predict([KEYS], other).shape[1] == len(other.ids), "parts of another size are other parts"
+    assert worker.predict([KEYS], other).shape[1] == len(other), "parts of another size are other parts"

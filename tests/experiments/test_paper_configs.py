@@ -173,7 +173,7 @@ def test_it_trains_with_a_tiny_model_of_its_class(
     prepared, folder = started(tmp_path / "run", run)
     prepared.check_contents()
     assert set(asked) == {task.asked}
-    assert prepared.held.labels == next(iter(task.labels.values()))
+    assert prepared.data.labels == next(iter(task.labels.values()))
     assert len(prepared.targets) == 100
     done = build(prepared, folder, prepared.targets[:2])
     assert done.modules == [target.groups for target in prepared.targets[:2]]
@@ -191,6 +191,6 @@ def check_texts(run: Config, columns: tuple[str, ...], inputs: Inputs) -> None:
     assert inputs.item("r", content)["input_ids"].tolist() == [START, one, two, END, *second]
     long = tuple(" ".join(["w1"] * 100) for _ in columns)
     assert len(inputs.item("r", long)["input_ids"]) == (128 if len(columns) == 2 else 102)
-    read = load_test(run)
-    pieces = inputs.item(read.ids[0], read.contents[0])["input_ids"].tolist()
+    first = load_test(run).records[0]
+    pieces = inputs.item(first.id, first.content)["input_ids"].tolist()
     assert pieces.count(END) == (3 if len(columns) == 2 else 1)

@@ -18,7 +18,7 @@ from fedsgt.certificates.content import Certificate
 from fedsgt.certificates.keys import PublicKey
 from fedsgt.certificates.signatures import read_certificate
 from fedsgt.config import load
-from fedsgt.data import Columns, Table, load_table
+from fedsgt.data import Columns, Record, labels_of, load_dataset
 from fedsgt.federation.client.records import ClientRecords
 from fedsgt.federation.example import NAMES
 from fedsgt.federation.settings import load_client
@@ -38,7 +38,7 @@ def test_the_example_runs_and_what_it_shows_is_so(tmp_path: Path) -> None:
     _check_modules(folder, tmp_path, run, certificate)
     _check_requests(folder, run, certificate)
     ids = pq.read_table(folder / "a/records.parquet").column("id").to_pylist()
-    assert ids == list(_dealt("a").ids[1:]), "the deleted row is gone, and no other"
+    assert ids == [record.id for record in _dealt("a")[1:]], "the deleted row is gone, and no other"
     for name in NAMES:
         _check_kept_secret(folder, name)
         assert not list((folder / name / "state/modules").iterdir())
@@ -74,7 +74,7 @@ def _check_requests(folder: Path, run: RunFolder, certificate: Certificate) -> N
 
 def _check_kept_secret(folder: Path, name: str) -> None:
     """Nobody else's file names a record of the client, or has what its slices and hashes are made with."""
-    own, ids = ClientRecords(load_client(folder / name)), {record.encode() for record in _dealt(name).ids}
+    own, ids = ClientRecords(load_client(folder / name)), {record.id.encode() for record in _dealt(name)}
     secrets = [
         own.salt,
         own.salt.hex().encode(),
@@ -101,15 +101,15 @@ def _before(folder: Path, copies: Path) -> list[ClientRecords]:
         for file in ("client.toml", "salt"):
             shutil.copy(folder / name / file, copies / name / file)
         part = _dealt(name)
-        images = [content[0] for content in part.contents]
-        columns = {"id": list(part.ids), "label": list(part.labels), "image": images}
+        ids, images = [record.id for record in part], [record.content[0] for record in part]
+        columns = {"id": ids, "label": labels_of(part), "image": images}
         pq.write_table(pa.table(columns), copies / name / "records.parquet")
     return [ClientRecords(load_client(copies / name)) for name in NAMES]
 
 
-def _dealt(name: str) -> Table:
-    table = load_table("digits", Columns(("image",)), labels=LABELS)
-    return table.take(range(NAMES.index(name), len(table), len(NAMES)))
+def _dealt(name: str) -> tuple[Record, ...]:
+    records = load_dataset("digits", Columns(("image",)), labels=LABELS).records
+    return records[NAMES.index(name) :: len(NAMES)]
 
 
 def _processes_of(folder: Path) -> Iterator[bytes]:

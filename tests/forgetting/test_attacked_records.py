@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from dataset_columns import contents_of, owners_of
 from forgetting_world import QUICK, attacked_of, config_of, facts, noise
 from tiny_world import Quiet, World, write_rows
 
 from fedsgt.build.train import train
+from fedsgt.data import labels_of
 from fedsgt.errors import InputError
 from fedsgt.forgetting.measure import measure
 from fedsgt.runs.folder import RunFolder
@@ -23,13 +25,14 @@ def test_deleted_and_unseen_records_are_matched(world: World, folder: RunFolder)
     attacked = attacked_of(folder)
     rows = {row.content: row for row in world.rows}
     unseen = {row.content for row in noise(90, 1020, "u")}
-    deleted, others = attacked.table.contents[: attacked.count], attacked.table.contents[attacked.count :]
+    contents, labels = contents_of(attacked.records), labels_of(attacked.records)
+    deleted, others = contents[: attacked.count], contents[attacked.count :]
     assert len(deleted) == attacked.deleted == len(set(deleted))
     owners = [rows[content[0]].client for content in deleted]
     assert set(owners) == {"c0", "c2"}
     times = len(others) // len(deleted)
-    assert list(attacked.table.owners or ()) == owners * (times + 1)
-    assert attacked.table.labels == attacked.table.labels[: attacked.count] * (times + 1)
+    assert list(owners_of(attacked.records)) == owners * (times + 1)
+    assert labels == labels[: attacked.count] * (times + 1)
     assert {content[0] for content in others} <= unseen
 
 
@@ -66,7 +69,7 @@ def test_a_copy_that_is_retained_is_not_attacked(world: World, tmp_path: Path) -
     unlearn(folder, [Deletion("c0")])
     attacked = attacked_of(folder)
     assert (attacked.deleted, attacked.duplicates) == (12, 1)
-    contents = [content[0] for content in attacked.table.contents]
+    contents = [content[0] for content in contents_of(attacked.records)]
     assert world.rows[0].content not in contents
     held = {row.content for row in world.rows}
     assert held.isdisjoint(contents[attacked.count :])

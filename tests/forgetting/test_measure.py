@@ -13,6 +13,7 @@ from tiny_deletions import bytes_of
 from tiny_world import Quiet, World, trained, write_rows
 
 from fedsgt.build.train import train
+from fedsgt.data import labels_of
 from fedsgt.errors import InputError
 from fedsgt.forgetting.measure import LIRA, LOSS, measure
 from fedsgt.forgetting.membership import confidences, loss_scores
@@ -57,12 +58,12 @@ def test_both_systems_are_the_ones_that_served_and_serve(
     """Scores are those of the run before its deletion, asked there; and of the run as it is now."""
     unlearn(folder, [Deletion("c0", slices=(0,))])
     found = measure(folder, **(QUICK | {"strategy": strategy}))
-    table = attacked_of(folder).table
+    attacked = attacked_of(folder).records
     for path, case in ((source, found.attacks[LOSS].before), (folder.path, found.attacks[LOSS].after)):
-        answer = Predictor(path, strategy).predict(table.contents)
+        answer = Predictor(path, strategy).predict(attacked)
         assert case is not None
         assert np.concatenate(case.scores) == pytest.approx(
-            loss_scores(confidences(answer.probabilities, table.labels)), abs=1e-9
+            loss_scores(confidences(answer.probabilities, labels_of(attacked))), abs=1e-9
         )
     assert (found.strategy, found.as_it_was) == (strategy, True)
 

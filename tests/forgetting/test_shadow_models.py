@@ -48,18 +48,18 @@ def test_shadow_models_learn_retained_records_and_half_of_the_attacked(folder: R
     attacked = attacked_of(folder, limit=5)
     before = EarlierSystem.of(folder, folder.description, attacked, "long")
     shadows = ShadowModels.of(before, attacked, 6, 2, seed=1)
-    retained = {content for t in attacked.left.tables.values() for content in t.contents}
-    assert len(retained) == sum(len(client.records) for client in attacked.left.clients)
+    retained = {record.content for client in attacked.left.local for record in client.records}
+    assert len(retained) == sum(len(client.records) for client in attacked.left.local)
     assert attacked.count == 5
-    setup_slices = {client.name: client.slices for client in attacked.whole.clients}
+    setup_slices = {client.name: client.slices for client in attacked.whole.local}
     for number, target in enumerate(shadows.targets):
         learnt = [
-            content
+            record.content
             for name, chosen in target.slices.items()
             for index in chosen
-            for content in shadows.slices[name][index - setup_slices[name]].contents
+            for record in shadows.slices[name][index - setup_slices[name]].records
         ]
-        half = {attacked.table.contents[row] for row in np.flatnonzero(shadows.inside[number])}
+        half = {attacked.records[row].content for row in np.flatnonzero(shadows.inside[number])}
         assert len(learnt) == len(set(learnt))
         assert set(learnt) == retained | half
         assert target.parents == ()

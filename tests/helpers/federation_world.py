@@ -17,10 +17,10 @@ import pyarrow.parquet as pq
 from remote_world import free_ports
 from tiny_world import Made, build
 
-from fedsgt.build.prepare import describe, prepare_held
+from fedsgt.build.prepare import describe, prepare_clients
 from fedsgt.config import Config, load, to_toml
 from fedsgt.config.model import Engine
-from fedsgt.data import Columns, load_table
+from fedsgt.data import Columns, labels_of, load_dataset
 from fedsgt.engine.flower.internals import ListNodesRequest
 from fedsgt.federation.client.records import ClientRecords
 from fedsgt.federation.keys import make_authority, make_client
@@ -28,7 +28,7 @@ from fedsgt.federation.processes import QUIET, Child
 from fedsgt.federation.server.superlink import Unreachable, control
 from fedsgt.federation.settings import load_client, load_server
 from fedsgt.runs.folder import RunFolder, create_run, open_run
-from fedsgt.runs.records import Holdings
+from fedsgt.runs.records import ClientData
 
 FEDSGT = (sys.executable, "-m", "fedsgt")
 ODD_CLIENT = (sys.executable, str(Path(__file__).with_name("odd_client_child.py")))
@@ -57,14 +57,13 @@ def trained_here(path: Path, run: Config, owners: Sequence[ClientRecords]) -> Ru
     """The run of these clients, by the in-process engine, as if all their records were on this machine."""
     slices, names = run.slices_per_client(), [own.settings.name for own in owners]
     rows = zip(owners, names, slices, strict=True)
-    held = Holdings(
-        clients=tuple(own.client(name, number, LABELS) for own, name, number in rows),
-        tables={name: own.table(LABELS) for own, name in zip(owners, names, strict=True)},
+    data = ClientData(
+        local=tuple(own.client(name, number, LABELS) for own, name, number in rows),
         labels=LABELS,
         label_names=None,
     )
     here = run.model_copy(update={"engine": Engine(workers=0)})
-    prepared = prepare_held(here, held)
+    prepared = prepare_clients(here, data)
     folder = create_run(path, here, describe(prepared))
     build(prepared, folder)
     return folder
@@ -80,16 +79,16 @@ class Federation:
         self.folder = folder
         port, desk_port = free_ports(2)
         make_authority(folder, port=port, desk_port=desk_port)
-        table = load_table("digits", Columns(("image",)), labels=LABELS)
+        records = load_dataset("digits", Columns(("image",)), labels=LABELS).records
         for number, name in enumerate(self.names):
             make_client(folder, name)
             # Not a new one each time: the same ids lie in the same slices in every test run.
             (folder / name / "salt").write_bytes(hashlib.sha256(name.encode()).digest())
             settings = folder / name / "client.toml"
             settings.write_text(settings.read_text().replace("\nworkers = 1\n", "\nworkers = 0\n"))
-            part = table.take(range(number, each * len(self.names), len(self.names)))
-            images = [content[0] for content in part.contents]
-            columns = {"id": list(part.ids), "label": list(part.labels), "image": images}
+            part = records[number : each * len(self.names) : len(self.names)]
+            ids, images = [record.id for record in part], [record.content[0] for record in part]
+            columns = {"id": ids, "label": labels_of(part), "image": images}
             pq.write_table(pa.table(columns), folder / name / "records.parquet")
         self.server = load_server(folder / "server")
         self.processes: dict[str, Child] = {}

@@ -26,7 +26,7 @@ from fedsgt.build.prepare import Prepared, describe, prepare
 from fedsgt.build.targets import Target
 from fedsgt.build.train import train
 from fedsgt.config import Config, load
-from fedsgt.data import slice_of
+from fedsgt.data.slices import slice_of
 from fedsgt.engine.events import ClientTrouble, Event, ModuleFinished, RoundFinished, ignore
 from fedsgt.runs.folder import RunFolder, create_run
 

@@ -20,7 +20,7 @@ from fedsgt.config import Config
 from fedsgt.ledger.ledger import CorruptLedger
 from fedsgt.proof.verify import Verification, verify
 from fedsgt.runs.folder import RunFolder, ledger_url, open_run
-from fedsgt.runs.records import load_holdings
+from fedsgt.runs.records import load_clients
 from fedsgt.store import Manifest, Origin
 from fedsgt.unlearning.request import Deletion
 from fedsgt.unlearning.unlearn import unlearn
@@ -142,7 +142,7 @@ def test_a_deleted_record_left_in(folder: RunFolder, images: World, config: Conf
     assert verify(folder, command=warm()).counts == {"same": 9}
 
     honest = prepare(config, live.description, live.erased())
-    leaky = replace(honest, held=load_holdings(config, live.description))
+    leaky = replace(honest, data=load_clients(config, live.description))
     elsewhere = RunFolder(tmp_path / "elsewhere", config, live.description)
     (target,) = [target for target in honest.targets if target.groups == (1,)]
     build(leaky, elsewhere, [target])

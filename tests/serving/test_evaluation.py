@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from dataset_columns import ids_of
 from tiny_world import Quiet, World
 
 from fedsgt.build.train import train
@@ -249,7 +250,7 @@ def test_test_records_are_prepared_once_for_all_models(
     with Evaluator(folder, test) as evaluator:
         evaluator.probabilities(folder.live(), [(0,), (2, 0)], lambda share: None)
         evaluator.merged(folder.live(), [(0,), (2, 0), ()])
-    assert sorted(prepared) == sorted(test.ids)
+    assert sorted(prepared) == sorted(ids_of(test.records))
 
 
 def test_workers_give_the_same_numbers(folder: RunFolder) -> None:

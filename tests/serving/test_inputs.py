@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from fedsgt.config import Config, load
+from fedsgt.data import Record
 from fedsgt.errors import InputError
 from fedsgt.serving.inputs import read_records
 
@@ -31,11 +32,11 @@ def images() -> Config:
     return load(None, [])
 
 
-def piped(run: Config, data: bytes) -> tuple[list[str], list[tuple[bytes | str, ...]]]:
+def piped(run: Config, data: bytes) -> list[Record]:
     return read_records([], run, io.BytesIO(data))
 
 
-def of_file(run: Config, file: Path, data: bytes) -> tuple[list[str], list[tuple[bytes | str, ...]]]:
+def of_file(run: Config, file: Path, data: bytes) -> list[Record]:
     file.write_bytes(data)
     return read_records([str(file)], run, Terminal())
 
@@ -44,44 +45,43 @@ def test_an_image_is_called_by_its_file(tmp_path: Path) -> None:
     files = [tmp_path / name for name in ("b.png", "a.PGM", "none")]
     for number, file in enumerate(files):
         file.write_bytes(PGM + bytes([number]))
-    ids, contents = read_records([str(file) for file in files], images(), Terminal())
-    assert ids == [str(file) for file in files]
-    assert contents == [(PGM + bytes([number]),) for number in range(3)]
+    found = read_records([str(file) for file in files], images(), Terminal())
+    assert found == [Record(str(file), (PGM + bytes([number]),)) for number, file in enumerate(files)]
 
 
 def test_images_in_json_lines(tmp_path: Path) -> None:
     packed = base64.b64encode(PGM).decode()
     lines = f'{{"image": "{packed}", "id": "one", "label": 3}}\n\n{{"image": "{packed}"}}'.encode()
-    assert piped(images(), lines) == (["one", "3"], [(PGM,), (PGM,)])
+    assert piped(images(), lines) == [Record("one", (PGM,)), Record("3", (PGM,))]
     file = tmp_path / "many.jsonl"
-    assert of_file(images(), file, lines) == (["one", f"{file}:3"], [(PGM,), (PGM,)])
+    assert of_file(images(), file, lines) == [Record("one", (PGM,)), Record(f"{file}:3", (PGM,))]
 
 
 def test_texts_a_line_each(tmp_path: Path) -> None:
     file = tmp_path / "many.txt"
     data = "\ufefffine\r\n\n{not json} \u2028 here\n".encode()
-    assert of_file(texts(), file, data) == (
-        [f"{file}:1", f"{file}:3"],
-        [("fine",), ("{not json} \u2028 here",)],
-    )
+    assert of_file(texts(), file, data) == [
+        Record(f"{file}:1", ("fine",)),
+        Record(f"{file}:3", ("{not json} \u2028 here",)),
+    ]
 
 
 def test_standard_input_has_texts_and_json_side_by_side() -> None:
     data = b'plain\n {"sentence": "packed", "id": 7}\n'
-    assert piped(texts(), data) == (["1", "7"], [("plain",), ("packed",)])
+    assert piped(texts(), data) == [Record("1", ("plain",)), Record("7", ("packed",))]
 
 
 def test_pairs_of_texts() -> None:
     data = b'{"b": "second", "a": "first"}'
-    assert piped(texts("a", "b"), data) == (["1"], [("first", "second")])
+    assert piped(texts("a", "b"), data) == [Record("1", ("first", "second"))]
 
 
 def test_files_and_standard_input_stand_in_the_order_given(tmp_path: Path) -> None:
     file = tmp_path / "a.txt"
     file.write_text("one\ntwo\n")
-    ids, contents = read_records([str(file), "-", str(file)], texts(), io.BytesIO(b"three"))
-    assert ids == [f"{file}:1", f"{file}:2", "1", f"{file}:1", f"{file}:2"]
-    assert [content[0] for content in contents] == ["one", "two", "three", "one", "two"]
+    found = read_records([str(file), "-", str(file)], texts(), io.BytesIO(b"three"))
+    first = [Record(f"{file}:1", ("one",)), Record(f"{file}:2", ("two",))]
+    assert found == [*first, Record("1", ("three",)), *first]
 
 
 @pytest.mark.parametrize("named", [True, False])
@@ -90,14 +90,15 @@ def test_parquet(tmp_path: Path, named: bool) -> None:
     ids = {"id": [5, 6]} if named else {}
     pq.write_table(pa.table({"sentence": ["one", "two"], "other": [1, 2], **ids}), file)
     found = read_records([str(file)], texts(), Terminal())
-    assert found == (["5", "6"] if named else [f"{file}:1", f"{file}:2"], [("one",), ("two",)])
+    first, second = ("5", "6") if named else (f"{file}:1", f"{file}:2")
+    assert found == [Record(first, ("one",)), Record(second, ("two",))]
 
 
 def test_images_in_parquet_as_bytes_or_as_the_datasets_library_has_them(tmp_path: Path) -> None:
     for number, value in enumerate((PGM, {"bytes": PGM, "path": None})):
         file = tmp_path / f"{number}.parquet"
         pq.write_table(pa.table({"image": [value]}), file)
-        assert read_records([str(file)], images(), Terminal())[1] == [(PGM,)]
+        assert read_records([str(file)], images(), Terminal()) == [Record(f"{file}:1", (PGM,))]
 
 
 WRONG_LINES = [
@@ -152,12 +153,12 @@ def test_wrong_files_are_one_line(tmp_path: Path) -> None:
 def test_a_terminal_is_not_waited_for() -> None:
     with pytest.raises(InputError, match="there is nothing to predict; give files, pipe records into"):
         read_records([], texts(), Terminal(b"typed"))
-    assert read_records(["-"], texts(), Terminal(b"typed"))[1] == [("typed",)]
+    assert read_records(["-"], texts(), Terminal(b"typed")) == [Record("1", ("typed",))]
 
 
 def test_the_id_column_is_the_runs_own() -> None:
     run = load(None, ["model.task=text", "data.id_column=number"])
     line = json.dumps({"sentence": "a", "number": 12, "id": "no"}).encode()
-    assert piped(run, line)[0] == ["12"]
+    assert piped(run, line) == [Record("12", ("a",))]
     rows = load(None, ["model.task=text", "data.id_column=#row"])
-    assert piped(rows, line)[0] == ["1"]
+    assert piped(rows, line) == [Record("1", ("a",))]

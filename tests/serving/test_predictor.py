@@ -19,9 +19,10 @@ from predict_child import answer, ask
 from tiny_world import Quiet, World, save_models
 
 from fedsgt.build.train import train
-from fedsgt.data import slice_of
+from fedsgt.data import Record, Slice
+from fedsgt.data.slices import slice_of
 from fedsgt.engine import inprocess
-from fedsgt.engine.worker import SliceData, Worker
+from fedsgt.engine.worker import Worker
 from fedsgt.errors import BackboneChanged, InputError
 from fedsgt.files.tensors import Tensors
 from fedsgt.ledger.kinds import Kind
@@ -400,12 +401,13 @@ def test_long_input_is_predicted_in_parts(
     folder: RunFolder, contents: list[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ids = [f"record {number}" for number in range(7)]
+    records = [Record(name, (content,)) for name, content in zip(ids, contents, strict=True)]
     for strategy in ("all", "merged"):
         predictor = Predictor(folder, strategy)
-        whole = predictor.predict(contents, ids)
+        whole = predictor.predict(records)
         with monkeypatch.context() as patch:
             patch.setattr(inprocess, "TEST_PART", 3)
-            parts = predictor.predict(contents, ids)
+            parts = predictor.predict(records)
         assert parts.ids == whole.ids == tuple(ids)
         assert np.abs(parts.probabilities - whole.probabilities).max() < 1e-6
         assert len({tuple(row) for row in whole.probabilities.round(5).tolist()}) == 7
@@ -415,10 +417,12 @@ def test_wrong_records_are_named(folder: RunFolder, contents: list[bytes]) -> No
     predictor = Predictor(folder)
     with pytest.raises(InputError, match="there is nothing to predict"):
         predictor.predict([])
-    with pytest.raises(InputError, match="1 ids for 7 records"):
-        predictor.predict(contents, ["a"])
+    with pytest.raises(InputError, match="record '1': its content is not allowed"):
+        predictor.predict([contents[0], ()])
+    with pytest.raises(InputError, match="record '1': the image does not decode"):
+        predictor.predict([contents[0], b"no image"])
     with pytest.raises(InputError, match="record 'b': the image does not decode"):
-        predictor.predict([contents[0], b"no image"], ["a", "b"])
+        predictor.predict([contents[0], Record("b", (b"no image",))])
 
 
 def test_texts(texts: World, tmp_path: Path) -> None:
@@ -465,8 +469,8 @@ def test_other_processes_never_use_what_is_dead(folder: RunFolder, contents: lis
         assert process.exitcode == 0
 
 
-def some(contents: list[bytes]) -> SliceData:
-    return SliceData("", tuple("ab"), (), ((contents[0],), (contents[1],)))
+def some(contents: list[bytes]) -> Slice:
+    return Slice("", (Record("a", (contents[0],)), Record("b", (contents[1],))))
 
 
 def test_a_worker_keeps_what_it_is_told_to(folder: RunFolder, contents: list[bytes]) -> None:

@@ -18,7 +18,7 @@ from torch import Tensor
 from transformers import ViTModel
 
 from fedsgt.config.model import Model
-from fedsgt.data import Columns, load_table
+from fedsgt.data import Columns, load_dataset
 from fedsgt.stack.backbone import BUNDLED, load_backbone
 from fedsgt.stack.inputs import make_inputs
 
@@ -53,14 +53,13 @@ def stored(folder: Path) -> dict[str, tuple[tuple[int, ...], str]]:
 
 def features(part: str) -> tuple[Tensor, Tensor]:
     """By the way that a client's record takes: its file, the inputs, the backbone's trunk."""
-    table = load_table("digits", Columns(inputs=("image",)), split=part)  # type: ignore[arg-type]
+    digits = load_dataset("digits", Columns(inputs=("image",)), split=part)  # type: ignore[arg-type]
     backbone = load_backbone(NAME, "image", labels=10)
     inputs = make_inputs(Model(backbone=NAME), backbone)
-    records = zip(table.ids, table.contents, strict=True)
-    batch = inputs.batch([inputs.item(record, content) for record, content in records])
+    batch = inputs.batch([inputs.item(record.id, record.content) for record in digits.records])
     with torch.no_grad():
         found: Tensor = backbone.model.base_model(**batch).last_hidden_state[:, 0]
-    return found, torch.tensor(table.labels)
+    return found, torch.tensor(digits.labels)
 
 
 def test_it_is_small_and_readable_by_all() -> None:

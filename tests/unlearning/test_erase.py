@@ -13,7 +13,7 @@ from fedsgt.build.train import train
 from fedsgt.config import Config
 from fedsgt.errors import InputError
 from fedsgt.runs.folder import RunFolder, open_run
-from fedsgt.runs.records import load_holdings
+from fedsgt.runs.records import load_clients
 from fedsgt.unlearning.erase import erasable, sources
 from fedsgt.unlearning.rejoin import rejoin
 from fedsgt.unlearning.request import Deletion
@@ -180,11 +180,11 @@ def test_a_new_run_leaves_out_what_another_has_deleted(images: World, data: Path
     run = config(images, data, "data.partition=iid")
     trained(tmp_path / "first", run)
     first = open_run(tmp_path / "first")
-    gone = {record.id for record in load_holdings(run).clients[0].records}
+    gone = {record.id for record in load_clients(run).local[0].records}
     unlearn(first, [Deletion("0")])
     later = config(images, data, "data.partition=iid", f"data.erased=[{str(tmp_path / 'first')!r}]")
     second = train(later, tmp_path / "second", Quiet())
-    seen = {record.id for client in load_holdings(second.config).clients for record in client.records}
+    seen = {record.id for client in load_clients(second.config).local for record in client.records}
     assert seen == {row.id for row in images.rows} - gone
     assert second.config.data.erased == [f"{tmp_path / 'first'}@{first.live().position}"]
     assert open_run(tmp_path / "second").config == second.config

@@ -13,7 +13,7 @@ from tiny_world import GROUPS, SLICES, Quiet, Row, World, pgm, trained, write_ro
 
 from fedsgt.build.prepare import prepare
 from fedsgt.build.train import train
-from fedsgt.data import slice_of
+from fedsgt.data.slices import slice_of
 from fedsgt.engine.events import ClientUpdated, Event, RoundFinished
 from fedsgt.errors import InputError
 from fedsgt.runs.folder import RunFolder, open_run

@@ -16,7 +16,7 @@ from fedsgt.engine.task import Engine
 from fedsgt.errors import InputError
 from fedsgt.runs.description import Description
 from fedsgt.runs.folder import RunFolder
-from fedsgt.runs.records import Holdings, load_holdings
+from fedsgt.runs.records import ClientData, load_clients
 from fedsgt.runs.state import Erased
 from fedsgt.runs.traffic import add_traffic
 
@@ -27,9 +27,9 @@ if TYPE_CHECKING:  # Flower is an optional package
 class ClientAccess(Protocol):
     """One way to reach a run's clients: on this machine, or over a network."""
 
-    def holdings(
+    def load_clients(
         self, run: Config, known: Description | None = None, erased: Mapping[int, Erased] | None = None
-    ) -> Holdings:
+    ) -> ClientData:
         """Return what is known of the clients' records, without those that were erased."""
 
     def engine(self, folder: RunFolder, prepared: Prepared, tell: Listener) -> AbstractContextManager[Engine]:
@@ -42,15 +42,15 @@ class ClientAccess(Protocol):
 class LocalClients:
     """Clients whose records are all on this machine, in the run's source."""
 
-    def holdings(
+    def load_clients(
         self, run: Config, known: Description | None = None, erased: Mapping[int, Erased] | None = None
-    ) -> Holdings:
+    ) -> ClientData:
         if run.data.partition == "remote":
             raise InputError(
                 "data.partition is remote: the clients' records are not here; train this run with "
                 "--engine flower, and engine.server set to the folder of fedsgt server"
             )
-        return load_holdings(run, known, erased)
+        return load_clients(run, known, erased)
 
     @contextmanager
     def engine(self, folder: RunFolder, prepared: Prepared, tell: Listener) -> Iterator[Engine]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +15,14 @@ from fedsgt import grouping, plans
 from fedsgt.build.first_updates import first_updates, no_module
 from fedsgt.build.targets import Recipe, Target, make_targets
 from fedsgt.config import Config
-from fedsgt.data import Client, Table
-from fedsgt.data.remote_client import Holder, Registered
+from fedsgt.data import AnyClient, Record, RemoteClient, Slice
 from fedsgt.engine.task import ReadModule
-from fedsgt.engine.worker import Setup, SliceData
+from fedsgt.engine.worker import Setup
 from fedsgt.errors import InputError
 from fedsgt.grouping import Grouping
 from fedsgt.plans import Plan
 from fedsgt.runs.description import ClientEntry, Description, ModuleEntry
-from fedsgt.runs.records import Holdings, load_holdings, load_test
+from fedsgt.runs.records import ClientData, load_clients, load_test
 from fedsgt.runs.state import Erased
 from fedsgt.stack import profile
 from fedsgt.stack.model import OpenModel, open_model
@@ -34,8 +34,9 @@ class Prepared:
     """A run before training."""
 
     run: Config
-    held: Holdings = field(repr=False)
-    test: Table = field(repr=False)
+    data: ClientData = field(repr=False)
+    test: tuple[Record, ...] = field(repr=False)
+    """Records to predict."""
     grouping: Grouping
     plan: Plan
     model: OpenModel = field(repr=False)
@@ -43,32 +44,28 @@ class Prepared:
     targets: tuple[Target, ...] = field(repr=False)
 
     @property
-    def clients(self) -> tuple[Holder, ...]:
-        return self.held.holders
+    def clients(self) -> tuple[AnyClient, ...]:
+        return self.data.clients
 
     def setup(self, modules: Modules, cache: Path | None) -> Setup:
-        """What worker processes are started with."""
-        test = SliceData("test", self.test.ids, self.test.labels, self.test.contents)
-        return make_setup(self.run, self.held, test, modules.get, cache)
+        """Return what worker processes are started with."""
+        return make_setup(self.run, self.data, Slice("test", self.test), modules.get, cache)
 
     def check_contents(self, progress: Callable[[float], None] = lambda share: None) -> None:
-        """Every image decodes and every text fits; the first that does not is named."""
+        """Check that every group has a record, every image decodes and every text fits."""
         for target in self.targets:
             if not target.parents and not self.records(target):
                 raise InputError(
                     f"group {target.groups[0]} has no record; lower grouping.groups or grouping.slices"
                 )
-        tables = (*self.held.tables.values(), self.test)
-        total, done = sum(map(len, tables)), 0
-        for table in tables:
-            for name, content in zip(table.ids, table.contents, strict=True):
-                self.model.inputs.item(name, content)
-                done += 1
-                if done * 100 // total > (done - 1) * 100 // total:  # once for each percent
-                    progress(done / total)
+        records = [*chain.from_iterable(client.records for client in self.data.local), *self.test]
+        for done, record in enumerate(records, start=1):
+            self.model.inputs.item(record.id, record.content)
+            if done * 100 // len(records) > (done - 1) * 100 // len(records):  # once for each percent
+                progress(done / len(records))
 
     def records(self, target: Target) -> int:
-        """How many records a round of this module trains on."""
+        """Return how many records a round of this module trains on."""
         sizes = {client.name: client.slice_sizes() for client in self.clients}
         return sum(sizes[name][index] for name, held in target.slices.items() for index in held)
 
@@ -77,41 +74,43 @@ def prepare(
     run: Config, known: Description | None = None, erased: Mapping[int, Erased] | None = None
 ) -> Prepared:
     """All of a run but its training; of a known one without deleted records, in the groups decided then."""
-    return prepare_held(run, load_holdings(run, known, erased), known)
+    return prepare_clients(run, load_clients(run, known, erased), known)
 
 
-def prepare_held(run: Config, held: Holdings, known: Description | None = None) -> Prepared:
+def prepare_clients(run: Config, data: ClientData, known: Description | None = None) -> Prepared:
     """Prepare a run of these clients, in the groups of the known run if one is given."""
-    test, model = load_test(run, held.labels), open_model(run, held.labels)
+    test, model = load_test(run, data.labels).records, open_model(run, data.labels)
     if known is None:
-        prepared = _assembled(run, held, test, model, _group(run, held, model), _plan(run))
+        prepared = _assembled(run, data, test, model, _group(run, data, model), _plan(run))
     else:
-        plan = _left(known, held.holders)
-        prepared = _assembled(run, held, test, model, known.grouping_made(), plan)
-    for client in held.registered:
+        plan = _left(known, data.clients)
+        prepared = _assembled(run, data, test, model, known.grouping_made(), plan)
+    for client in data.remote:
         _check_alike(client, prepared.recipe)
     return prepared
 
 
-def prepare_again(run: Config, held: Holdings, known: Description, plan: Plan, test: Table) -> Prepared:
+def prepare_again(
+    run: Config, data: ClientData, known: Description, plan: Plan, test: tuple[Record, ...] = ()
+) -> Prepared:
     """Prepare a known run in its own groups, but with another plan and other records to predict.
 
     Verification and the measuring of forgetting train so, outside of the run's folder.
     """
-    return _assembled(run, held, test, open_model(run, held.labels), known.grouping_made(), plan)
+    return _assembled(run, data, test, open_model(run, data.labels), known.grouping_made(), plan)
 
 
 def _assembled(
-    run: Config, held: Holdings, test: Table, model: OpenModel, grouped: Grouping, plan: Plan
+    run: Config, data: ClientData, test: tuple[Record, ...], model: OpenModel, grouped: Grouping, plan: Plan
 ) -> Prepared:
-    recipe = make_recipe(run, held.labels, model)
-    targets = make_targets(recipe, held.holders, grouped, plan)
-    return Prepared(run, held, test, grouped, plan, model, recipe, tuple(targets))
+    recipe = make_recipe(run, data.labels, model)
+    targets = make_targets(recipe, data.clients, grouped, plan)
+    return Prepared(run, data, test, grouped, plan, model, recipe, tuple(targets))
 
 
 def describe(prepared: Prepared, known: Description | None = None, as_of: int = 0) -> Description:
     """Describe a prepared run: a new one, or a known one with the deletions up to `as_of`."""
-    names = prepared.held.label_names
+    names = prepared.data.label_names
     sources = {client.name: client.source for client in known.clients} if known else {}
     return Description(
         id=known.id if known else "",
@@ -119,7 +118,7 @@ def describe(prepared: Prepared, known: Description | None = None, as_of: int = 
         config_hash=prepared.recipe.config_hash,
         backbone=prepared.recipe.backbone,
         profile=dict(prepared.recipe.profile),
-        labels=prepared.held.labels,
+        labels=prepared.data.labels,
         label_names=None if names is None else list(names),
         clients=[
             ClientEntry(
@@ -148,7 +147,7 @@ def describe(prepared: Prepared, known: Description | None = None, as_of: int = 
     )
 
 
-def _check_alike(client: Registered, recipe: Recipe) -> None:
+def _check_alike(client: RemoteClient, recipe: Recipe) -> None:
     """All machines have one backbone and compute in one way: only then is what they make reproducible."""
     if client.backbone != recipe.backbone:
         raise InputError(
@@ -175,7 +174,7 @@ def _plan(run: Config) -> Plan:
     )
 
 
-def _left(known: Description, clients: Sequence[Holder]) -> Plan:
+def _left(known: Description, clients: Sequence[AnyClient]) -> Plan:
     """The known plan without groups that lost their last record: there is nothing to train on them."""
     held = _group_sizes(known, [client.records for client in known.clients])
     left = _group_sizes(known, [client.slice_sizes() for client in clients])
@@ -218,21 +217,21 @@ def make_recipe(run: Config, labels: int, model: OpenModel) -> Recipe:
     return Recipe(config, model.backbone.hash, profile.describe(device))
 
 
-def _group(run: Config, held: Holdings, model: OpenModel) -> Grouping:
+def _group(run: Config, data: ClientData, model: OpenModel) -> Grouping:
     settings = run.grouping
     related: dict[str, Any] = {}
     if settings.method == "affinity":  # each client keeps to few groups
         related = {"clusters": range(run.data.clients)}
     elif settings.method != "random":
-        if held.registered:
+        if data.remote:
             raise InputError(
                 f"grouping.method: {settings.method} looks at the records, which stay with remote clients; "
                 "use random or affinity"
             )
         if settings.method == "updates":
-            related = {"updates": first_updates(make_setup(run, held, None, no_module, None), model.stack)}
+            related = {"updates": first_updates(make_setup(run, data, None, no_module, None), model.stack)}
         else:
-            related = {"embeddings": slice_embeddings(held, model)}
+            related = {"embeddings": slice_embeddings(data, model)}
     return grouping.make(
         settings.method,
         run.slices_per_client(),
@@ -240,42 +239,25 @@ def _group(run: Config, held: Holdings, model: OpenModel) -> Grouping:
         limits=settings.limits,
         seed=settings.seed,
         **related,
-        names=[client.name for client in held.holders],
+        names=[client.name for client in data.clients],
     )
 
 
 def make_setup(
-    run: Config, held: Holdings, test: SliceData | None, read_module: ReadModule, cache: Path | None
+    run: Config, data: ClientData, test: Slice | None, read_module: ReadModule, cache: Path | None
 ) -> Setup:
-    """What worker processes need to train on these clients' records."""
-    slices = {client.name: slice_data(client, held.tables[client.name]) for client in held.clients}
-    salts = {client.name: client.salt for client in held.clients}
-    return Setup(run, held.labels, slices, test, read_module, cache, salts)
+    """Return what worker processes need to train on the records of the local clients."""
+    slices = {client.name: client.training_slices() for client in data.local}
+    salts = {client.name: client.salt for client in data.local}
+    return Setup(run, data.labels, slices, test, read_module, cache, salts)
 
 
-def slice_embeddings(held: Holdings, model: OpenModel) -> NDArray[np.float64]:
-    """Each slice's mean feature under the bare backbone, for groupings that look at data (the appendix)."""
+def slice_embeddings(data: ClientData, model: OpenModel) -> NDArray[np.float64]:
+    """Return each slice's mean feature under the bare backbone, for groupings that look at data."""
     means = []
-    for client in held.clients:
-        for part in slice_data(client, held.tables[client.name]):
-            items = [model.inputs.item(*entry) for entry in zip(part.ids, part.contents, strict=True)]
+    for client in data.local:
+        for records in client.cut():
+            items = [model.inputs.item(record.id, record.content) for record in records]
             means.append(model.stack.features(items, model.inputs.batch).mean(axis=0) if items else None)
     known = [mean for mean in means if mean is not None]
     return np.stack([mean if mean is not None else np.mean(known, axis=0) for mean in means])
-
-
-def slice_data(client: Client, table: Table) -> list[SliceData]:
-    """The client's records, slice by slice, out of a table that has them."""
-    parts: list[SliceData] = []
-    for fingerprint, records in zip(client.fingerprints(), client.cut(), strict=True):
-        rows: Sequence[int] = table.index_of(record.id for record in records)
-        ids, labels, contents = table.ids, table.labels, table.contents
-        parts.append(
-            SliceData(
-                fingerprint,
-                tuple(ids[row] for row in rows),
-                tuple(labels[row] for row in rows),
-                tuple(contents[row] for row in rows),
-            )
-        )
-    return parts

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fedsgt.data import group_fingerprint
-from fedsgt.data.remote_client import Holder
+from fedsgt.data import AnyClient, group_fingerprint
 from fedsgt.files.encoding import canonical_json, frames
 from fedsgt.grouping import Grouping
 from fedsgt.plans import Plan
@@ -52,7 +51,9 @@ class Target:
         return self.parents[-1] if self.parents else None
 
 
-def make_targets(recipe: Recipe, clients: Sequence[Holder], grouping: Grouping, plan: Plan) -> list[Target]:
+def make_targets(
+    recipe: Recipe, clients: Sequence[AnyClient], grouping: Grouping, plan: Plan
+) -> list[Target]:
     """One target for each module of the plan, in its order: parents before children."""
     prints = group_fingerprints(clients, grouping)
     targets: list[Target] = []
@@ -65,7 +66,7 @@ def make_targets(recipe: Recipe, clients: Sequence[Holder], grouping: Grouping, 
     return targets
 
 
-def group_fingerprints(clients: Sequence[Holder], grouping: Grouping) -> list[str]:
+def group_fingerprints(clients: Sequence[AnyClient], grouping: Grouping) -> list[str]:
     """What the server knows of each group's data."""
     return [
         group_fingerprint(
@@ -76,7 +77,7 @@ def group_fingerprints(clients: Sequence[Holder], grouping: Grouping) -> list[st
 
 
 def slices_of(
-    groups: Sequence[int], clients: Sequence[Holder], grouping: Grouping
+    groups: Sequence[int], clients: Sequence[AnyClient], grouping: Grouping
 ) -> dict[str, tuple[int, ...]]:
     """Every client that holds a slice of any of the groups, with those slices."""
     held: dict[str, list[int]] = {}

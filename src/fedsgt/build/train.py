@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from fedsgt.build.client_access import LOCAL, ClientAccess
-from fedsgt.build.prepare import Prepared, describe, prepare_held
+from fedsgt.build.prepare import Prepared, describe, prepare_clients
 from fedsgt.build.run_build import open_build
 from fedsgt.build.targets import Target
 from fedsgt.config import Config
@@ -38,7 +38,7 @@ def train(
     _check_requirements(config)
     existing = check_config(path, config)
     if existing is None:
-        prepared = prepare_held(config, access.holdings(config))
+        prepared = prepare_clients(config, access.load_clients(config))
         # Every record is checked before anything is written: a bad one leaves no folder behind.
         prepared.check_contents(lambda share: tell(DataChecked(share)))
         folder = create_run(path, prepared.run, describe(prepared))
@@ -76,8 +76,8 @@ def bring_up_to_date(
     while True:
         live = live_after_recovery(folder, recover)
         known = live.description
-        held = access.holdings(folder.config, known, live.erased())
-        prepared = prepare_held(folder.config, held, known)
+        data = access.load_clients(folder.config, known, live.erased())
+        prepared = prepare_clients(folder.config, data, known)
         fresh = describe(prepared, known, live.position if live.dead else known.as_of)
         difference = known.difference(fresh, live.dead)
         with folder.publishing() as now:

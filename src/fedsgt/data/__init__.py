@@ -1,7 +1,7 @@
-"""From data sources to records to clients to slices to fingerprints (docs/definitions.md, definition 1)."""
+"""Records from their sources to clients, slices and fingerprints (docs/definitions.md, definition 1)."""
 
-from fedsgt.data.client import Client
-from fedsgt.data.clients import make_clients
+from fedsgt.data.client import AnyClient, Client, RemoteClient
+from fedsgt.data.dataset import ROW, Columns, Dataset
 from fedsgt.data.fingerprints import (
     client_hash,
     derive_salt,
@@ -10,30 +10,28 @@ from fedsgt.data.fingerprints import (
     record_hash,
     slice_fingerprint,
 )
-from fedsgt.data.partition import partition_dirichlet, partition_given, partition_iid
-from fedsgt.data.records import Record, content_digest
-from fedsgt.data.slices import cut, slice_of
-from fedsgt.data.sources import load_table
-from fedsgt.data.table import Columns, Content, Table
+from fedsgt.data.partition import make_clients
+from fedsgt.data.records import Content, Record, labels_of
+from fedsgt.data.slices import Slice
+from fedsgt.data.sources import load_dataset
 
 __all__ = [
+    "ROW",
+    "AnyClient",
     "Client",
     "Columns",
     "Content",
+    "Dataset",
     "Record",
-    "Table",
+    "RemoteClient",
+    "Slice",
     "client_hash",
-    "content_digest",
-    "cut",
     "derive_salt",
     "group_fingerprint",
-    "load_table",
+    "labels_of",
+    "load_dataset",
     "make_clients",
     "new_salt",
-    "partition_dirichlet",
-    "partition_given",
-    "partition_iid",
     "record_hash",
     "slice_fingerprint",
-    "slice_of",
 ]

@@ -1,18 +1,61 @@
-"""A data holder: its records, how they are sliced, and the fingerprints it shows to the server."""
+"""Clients: those whose records are on this machine, and those that keep theirs on machines of their own."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Protocol
 
 from fedsgt.data.fingerprints import check_salt, record_hash, slice_fingerprint
 from fedsgt.data.records import Record, sorted_records
-from fedsgt.data.slices import check_slicing, cut, slice_of
+from fedsgt.data.slices import Slice, check_slicing, cut, slice_of
 from fedsgt.errors import InputError
+
+
+class AnyClient(Protocol):
+    """A client of either kind, as far as grouping, planning and module keys need to know it."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def node(self) -> str | None:
+        """Public key of a client on a machine of its own; None for a client whose records are here."""
+
+    def fingerprints(self) -> Sequence[str]:
+        """Return the fingerprint of each slice."""
+
+    def slice_sizes(self) -> Sequence[int]:
+        """Return the number of records in each slice."""
+
+
+@dataclass(frozen=True)
+class RemoteClient:
+    """A client whose records are on its own machine: what it registered with the server."""
+
+    name: str
+    marks: tuple[str, ...]
+    """Fingerprints of its slices."""
+    sizes: tuple[int, ...]
+    """Number of records in each slice."""
+    node: str
+    """Public key that signs for it."""
+    backbone: str
+    """Hash of the client's backbone, which must be the server's."""
+    profile: Mapping[str, str]
+    """Execution profile of its machine; with another one than the server's, bytes could not be reproduced."""
+
+    def fingerprints(self) -> tuple[str, ...]:
+        """Return the fingerprint of each slice."""
+        return self.marks
+
+    def slice_sizes(self) -> tuple[int, ...]:
+        """Return the number of records in each slice."""
+        return self.sizes
 
 
 @dataclass(frozen=True)
 class Client:
-    """One of the N clients. Every client may have its own number of slices and its own slicing seed."""
+    """A client whose records are here. Each may have its own number of slices and its own slicing seed."""
 
     name: str
     # Records and salt stay out of the printed form: neither may leave the client, not even in a log.
@@ -31,46 +74,50 @@ class Client:
 
     @property
     def node(self) -> None:
-        """Its records are here: nobody has to speak for it from elsewhere."""
+        """None: the records are here, and no key signs for the client from elsewhere."""
         return None
 
     def cut(self) -> tuple[tuple[Record, ...], ...]:
-        """The records by slice (definition 1); a hash decides, so some may be empty."""
+        """Return the records of each slice (definition 1); a hash of the id decides, so some may be empty."""
         return self._cut
 
     def fingerprints(self) -> tuple[str, ...]:
-        """One fingerprint per slice: all that the server gets to know of the data."""
+        """Return the fingerprint of each slice: all that the server gets to know of the data."""
         return self._fingerprints
 
+    def training_slices(self) -> tuple[Slice, ...]:
+        """Return each slice with its fingerprint and its records, as a worker trains on it."""
+        return tuple(map(Slice, self._fingerprints, self._cut))
+
     def slice_sizes(self) -> tuple[int, ...]:
-        """Records per slice."""
+        """Return the number of records in each slice."""
         return tuple(map(len, self._cut))
 
     def without(self, ids: Iterable[str]) -> "Client":
-        """This client after deleting those records; all other records stay in their slices."""
+        """Return this client after a deletion of those ids; all other records stay in their slices."""
         gone = self._known(ids)
         return replace(self, records=tuple(record for record in self.records if record.id not in gone))
 
     def retained(self, slices: Collection[int], hashes: Collection[str]) -> "Client":
-        """This client without those slices and without the records of those salted hashes."""
+        """Return this client without those slices and without the records that have those salted hashes."""
         gone = {record.id for index in slices for record in self._cut[index]}
         if hashes:
             gone |= {record.id for record in self.records if self.hash_of(record.id) in hashes}
         return self.without(gone)
 
     def hash_of(self, record_id: str) -> str:
-        """What others get to know of a record of this client when it is deleted."""
+        """Return the salted hash under which others know a deleted record of this client."""
         return record_hash(self.salt, self.name, record_id)
 
     def locate(self, ids: Iterable[str]) -> dict[int, list[str]]:
-        """Which slices a deletion of those ids hits: slice number -> its ids, both in order."""
+        """Return the slices that a deletion of those ids hits, each with its ids; both in order."""
         found: dict[int, list[str]] = {}
         for record_id in sorted(self._known(ids)):
             found.setdefault(slice_of(record_id, self.slicing_seed, self.slices), []).append(record_id)
         return dict(sorted(found.items()))
 
     def _known(self, ids: Iterable[str]) -> set[str]:
-        """The ids, once each; an id that no record has is an error before anything is done."""
+        """Return the ids as a set; raise `InputError` before any change if no record has one of them."""
         if isinstance(ids, str):
             raise InputError(
                 f"client {self.name}: record ids are given as one text {ids!r}; allowed: a list of ids"
@@ -92,6 +139,7 @@ class Client:
     def _cut(self) -> tuple[tuple[Record, ...], ...]:
         return tuple(map(tuple, cut(self.records, self.slicing_seed, self.slices)))
 
+    # Apart from the cut, because fingerprints hash every content and a deletion needs the cut alone.
     @cached_property
     def _fingerprints(self) -> tuple[str, ...]:
         return tuple(

@@ -1,115 +1,174 @@
-"""Which client holds which record: evenly at random, skewed by label, or as the data says."""
+"""Deal records to clients: evenly at random, skewed by label, or to the owners that the source names."""
 
+import hashlib
+import math
 from collections.abc import Sequence
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsgt.data.client import Client
+from fedsgt.data.dataset import Dataset
+from fedsgt.data.fingerprints import derive_salt
+from fedsgt.data.records import Record, labels_of, sorted_records
 from fedsgt.errors import InputError
+from fedsgt.files.encoding import frames
+from fedsgt.words import counted
 
 Indices: TypeAlias = NDArray[np.int64]
-Owner = TypeVar("Owner", int, str)
+# A client's name and its records.
+Share: TypeAlias = tuple[str, Sequence[Record]]
 
-# flwr-datasets draws once, then again up to ten times.
-_MAX_DRAWS = 11
+# Two labels, ten clients and alpha 0.1 need some 150 draws; giving up takes seconds even on large data.
+_MAX_DRAWS = 1000
+_REMEDIES = {
+    "iid": "lower grouping.slices or data.clients",
+    "dirichlet": "lower grouping.slices or data.clients, or raise data.alpha",
+    "given": "lower grouping.slices for this client",
+}
+
+
+def make_clients(
+    dataset: Dataset,
+    *,
+    partition: Literal["iid", "dirichlet", "given"],
+    clients: int,
+    alpha: float,
+    seed: int,
+    slices: Sequence[int],
+    known: Sequence[str] | None = None,
+) -> tuple[Client, ...]:
+    """Deal the records to clients and return these in the order of their names.
+
+    They are called client-0 and so on, or as their owners if `partition` is "given". `slices` has one number
+    for each client, in that order. The order of the records does not matter. `known` names the clients of a
+    run that exists already: some of them may have left, with all their records or all but a few.
+    """
+    if len(slices) != clients:
+        raise InputError(f"grouping.slices has {len(slices)} values for {clients} clients; give one for each")
+    # Partitions deal out positions, so records must stand in one order whatever the file's was.
+    records = sorted_records(dataset.records)
+    if partition == "given":
+        shares = _by_owner(records, clients) if known is None else _by_known_owner(records, known)
+    else:
+        _check_total(len(records), clients, sum(slices))
+        parts = (
+            partition_iid(len(records), clients, seed)
+            if partition == "iid"
+            else _large_enough_dirichlet(labels_of(records), alpha, seed, slices)
+        )
+        dealt = [[records[index] for index in part] for part in parts]
+        shares = list(zip(_client_names(clients), dealt, strict=True))
+    # A known run passed this check when it was new; deletions may have left fewer records than slices.
+    for (name, part), wanted in zip(shares, slices, strict=True) if known is None else ():
+        _check_size(name, len(part), wanted, partition)
+    return tuple(
+        Client(name, tuple(part), wanted, f"{seed}/{name}", derive_salt(seed, name))
+        for (name, part), wanted in zip(shares, slices, strict=True)
+    )
 
 
 def partition_iid(count: int, clients: int, seed: int) -> list[Indices]:
-    """A seeded permutation of 0..count-1 cut evenly: sizes differ by at most one, larger ones first."""
+    """Cut a seeded permutation of 0..count-1 evenly: sizes differ by at most one, larger ones first."""
     _check_clients(clients, count)
     order = _generator(seed).permutation(count).astype(np.int64, copy=False)
     return [part.copy() for part in np.array_split(order, clients)]
 
 
-def partition_dirichlet(
-    labels: Sequence[int] | NDArray[np.integer[Any]],
-    clients: int,
-    alpha: float | Sequence[float] | NDArray[np.floating[Any]],
-    seed: int,
-    *,
-    min_size: int = 10,
-    self_balancing: bool = False,
-    shuffle: bool = True,
-) -> list[Indices]:
-    """Each label's records shared out by Dirichlet(alpha) proportions; small alpha, skewed clients.
+def partition_dirichlet(labels: Sequence[int], clients: int, alpha: float, seed: int) -> list[Indices]:
+    """Share out each label's records by Dirichlet(alpha) proportions; a small alpha gives skewed clients.
 
-    Same result, index for index, as DirichletPartitioner of flwr-datasets 0.6.1 with the same arguments. With
-    `self_balancing`, a client that holds more than its fair share gets nothing of the labels still to come.
+    The result is, index for index, that of DirichletPartitioner of flwr-datasets 0.6.1 with the same seed,
+    min_partition_size=0 and self_balancing=False.
     """
     codes = _label_codes(labels)
     _check_clients(clients, len(codes))
-    concentration = _concentration(alpha, clients)
-    _check_min_size(min_size, clients, len(codes))
+    if not math.isfinite(alpha) or alpha <= 0:
+        raise InputError(f"alpha is {alpha}; allowed: positive and finite")
     rng = _generator(seed)
-    counts = _large_enough_draw(rng, np.bincount(codes), concentration, min_size, self_balancing)
-    parts = _hand_out(codes, counts)
-    if shuffle:
-        for part in parts:
-            rng.shuffle(part)
+    parts = _hand_out(codes, _dirichlet_counts(rng, np.bincount(codes), np.full(clients, float(alpha))))
+    # From the same generator and after all labels are dealt, as flwr-datasets does.
+    for part in parts:
+        rng.shuffle(part)
     return parts
 
 
-def partition_given(owners: Sequence[Owner] | NDArray[Any]) -> list[tuple[Owner, Indices]]:
-    """Clients as the data has them, one owner per record: sorted distinct owners, each with its indices."""
-    values: list[Owner] = owners.tolist() if isinstance(owners, np.ndarray) else list(owners)
-    kinds = {type(value) for value in values}
-    if kinds not in ({int}, {str}):
-        names = ", ".join(sorted(kind.__name__ for kind in kinds)) or "missing"
-        raise InputError(f"owners are {names}; allowed: one owner per record, all int or all str")
-    found: dict[Owner, list[int]] = {}
-    for index, owner in enumerate(values):
-        found.setdefault(owner, []).append(index)
-    return [(owner, np.array(found[owner], dtype=np.int64)) for owner in sorted(found)]
+def _client_names(clients: int) -> list[str]:
+    """Return names padded with zeros, so that they sort as their numbers."""
+    width = len(str(clients - 1))
+    return [f"client-{index:0{width}d}" for index in range(clients)]
 
 
-def _large_enough_draw(
-    rng: np.random.Generator, totals: Indices, alpha: NDArray[np.float64], min_size: int, self_balancing: bool
-) -> Indices:
-    """Counts per label and client of the first draw that leaves no client below the minimum."""
-    best = 0
-    for _ in range(_MAX_DRAWS):
-        counts = _draw(rng, totals, alpha, self_balancing)
-        smallest = int(counts.sum(axis=0).min())
-        if smallest >= min_size:
-            return counts
-        best = max(best, smallest)
-    raise InputError(
-        f"in {_MAX_DRAWS} Dirichlet draws the smallest client got at most {best} records, below the minimum "
-        f"size {min_size}; raise alpha, lower the minimum size, use fewer clients or another seed"
-    )
+def _by_owner(records: Sequence[Record], clients: int) -> list[Share]:
+    shares = _records_by_owner(records)
+    if len(shares) != clients:
+        raise InputError(
+            f"data.clients is {clients}, but the records have {len(shares)} owners; set it to that"
+        )
+    return sorted(shares.items())
 
 
-def _draw(
-    rng: np.random.Generator, totals: Indices, alpha: NDArray[np.float64], self_balancing: bool
-) -> Indices:
-    """One draw: how many records of each label (row) each client (column) gets."""
-    fair_share = totals.sum() / len(alpha)
+def _by_known_owner(records: Sequence[Record], known: Sequence[str]) -> list[Share]:
+    shares = _records_by_owner(records)
+    stranger = next((name for name in sorted(shares) if name not in known), None)
+    if stranger is not None:
+        raise InputError(f"the records have an owner {stranger!r}, who is no client of this run")
+    return [(name, shares.get(name, ())) for name in known]
+
+
+def _records_by_owner(records: Sequence[Record]) -> dict[str, list[Record]]:
+    """Return the records of each owner; raise `InputError` if a record has none, since it would be lost."""
+    shares: dict[str, list[Record]] = {}
+    for record in records:
+        if record.owner is None:
+            raise InputError(
+                "data.partition is given, but the records have no owners; "
+                "set data.client_column, or data.partition to iid or dirichlet"
+            )
+        shares.setdefault(record.owner, []).append(record)
+    return shares
+
+
+def _large_enough_dirichlet(
+    labels: Sequence[int], alpha: float, seed: int, slices: Sequence[int]
+) -> list[Indices]:
+    """Return the first draw that gives every client a record for each slice, or else the closest draw.
+
+    The first of all is what flwr-datasets draws with that seed.
+    """
+    best: list[Indices] = []
+    least_lack = sum(slices) + 1
+    for draw in range(_MAX_DRAWS):
+        parts = partition_dirichlet(labels, len(slices), alpha, _draw_seed(seed, draw))
+        lack = sum(max(0, wanted - len(part)) for part, wanted in zip(parts, slices, strict=True))
+        if lack < least_lack:
+            best, least_lack = parts, lack
+        if lack == 0:
+            break
+    return best
+
+
+def _draw_seed(seed: int, draw: int) -> int:
+    """Return the seed of a draw; hashed after the first, so that it is not the first seed of another run."""
+    if draw == 0:
+        return seed
+    return int.from_bytes(hashlib.sha256(frames("fedsgt.partition.1", seed, draw)).digest())
+
+
+def _dirichlet_counts(rng: np.random.Generator, totals: Indices, alpha: NDArray[np.float64]) -> Indices:
+    """Draw how many records of each label (row) each client (column) gets."""
     counts = np.zeros((len(totals), len(alpha)), dtype=np.int64)
-    held = np.zeros(len(alpha), dtype=np.int64)
     for row, total in zip(counts, totals, strict=True):
-        shares = rng.dirichlet(alpha)
-        if self_balancing:
-            shares = _skip_full_clients(shares, held > fair_share)
-        cuts = (np.cumsum(shares) * total).astype(np.int64)[:-1]
+        # Cuts are rounded down, and the last client takes the rest, as in flwr-datasets.
+        cuts = (np.cumsum(rng.dirichlet(alpha)) * total).astype(np.int64)[:-1]
         row[:] = np.diff(cuts, prepend=0, append=total)
-        held += row
     return counts
 
 
-def _skip_full_clients(shares: NDArray[np.float64], full: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """Proportions over the clients that are not full.
-
-    The sum is a running one, since pairwise summation could round to another cut. Where full clients had all
-    of the mass, zeros stay zeros and the last client gets the label, which is what flwr-datasets comes to.
-    """
-    kept = np.where(full, 0.0, shares)
-    total = np.cumsum(kept)[-1]
-    return kept / total if total > 0 else kept
-
-
 def _hand_out(codes: Indices, counts: Indices) -> list[Indices]:
-    """Indices per client: label by label, rising within a label, each label cut in the clients' order."""
+    """Return each client's indices: label by label, rising within a label, cut in the clients' order."""
+    # Stable sorts keep indices rising within a label; flwr-datasets hands them out in that order.
     by_label = np.argsort(codes, kind="stable")
     owners = np.repeat(np.tile(np.arange(counts.shape[1]), counts.shape[0]), counts.ravel())
     by_client = by_label[np.argsort(owners, kind="stable")].astype(np.int64, copy=False)
@@ -117,29 +176,19 @@ def _hand_out(codes: Indices, counts: Indices) -> list[Indices]:
     return [part.copy() for part in np.split(by_client, ends)]
 
 
-def _label_codes(labels: Sequence[int] | NDArray[np.integer[Any]]) -> Indices:
-    """Labels as 0..K-1 in their sorted order."""
-    values = np.asarray(labels)
+def _label_codes(labels: Sequence[int]) -> Indices:
+    """Return the labels as 0..K-1 in their sorted order."""
+    values: NDArray[Any] = np.asarray(labels)
     if values.ndim != 1 or not np.issubdtype(values.dtype, np.integer):
         shape = "x".join(map(str, values.shape))
         raise InputError(f"labels are {values.dtype} of shape {shape}; allowed: one integer per record")
     return np.unique(values, return_inverse=True)[1].astype(np.int64, copy=False)
 
 
-def _concentration(
-    alpha: float | Sequence[float] | NDArray[np.floating[Any]], clients: int
-) -> NDArray[np.float64]:
-    try:
-        values = np.asarray(alpha, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"alpha is {alpha!r}; allowed: a positive number, or one per client") from error
-    if values.ndim == 0:
-        values = np.full(clients, values)
-    if values.shape != (clients,):
-        raise InputError(f"alpha has shape {values.shape}; allowed: a number, or {clients}, one per client")
-    if not (np.isfinite(values) & (values > 0)).all():
-        raise InputError(f"alpha has {values.min()} as its least value; allowed: positive and finite")
-    return values
+def _generator(seed: int) -> np.random.Generator:
+    if not isinstance(seed, int) or seed < 0:
+        raise InputError(f"seed is {seed!r}; allowed: a whole number of at least 0")
+    return np.random.default_rng(seed)
 
 
 def _check_clients(clients: int, count: int) -> None:
@@ -149,15 +198,17 @@ def _check_clients(clients: int, count: int) -> None:
         )
 
 
-def _check_min_size(min_size: int, clients: int, count: int) -> None:
-    if min_size < 0 or min_size * clients > count:
+def _check_total(records: int, clients: int, slices: int) -> None:
+    if records < max(slices, clients):
         raise InputError(
-            f"minimum size {min_size} for {clients} clients and {count} records; "
-            f"allowed: 0 to {count // clients}"
+            f"{records} records are too few for {clients} clients with {slices} slices in all; "
+            "lower data.clients or grouping.slices, or raise data.limit if it is set"
         )
 
 
-def _generator(seed: int) -> np.random.Generator:
-    if not isinstance(seed, int) or seed < 0:
-        raise InputError(f"seed is {seed!r}; allowed: a whole number of at least 0")
-    return np.random.default_rng(seed)
+def _check_size(name: str, held: int, wanted: int, partition: str) -> None:
+    if held < wanted:
+        raise InputError(
+            f"client {name} gets {counted(held, 'record')}, fewer than its {counted(wanted, 'slice')}; "
+            f"{_REMEDIES[partition]}"
+        )

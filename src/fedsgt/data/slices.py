@@ -1,7 +1,8 @@
-"""Stable slicing (definition 1): a record's slice is a keyed hash of its id; deletions move nobody."""
+"""Stable slicing (definition 1): a keyed hash of a record's id decides its slice; deletions move no other."""
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 from fedsgt.data.records import Record, sorted_records
@@ -13,8 +14,26 @@ _PURPOSE = b"fedsgt.slice.1"
 _HASH_BYTES = 16
 
 
+@dataclass(frozen=True)
+class Slice:
+    """Records that a worker trains on or predicts together, in canonical order."""
+
+    fingerprint: str
+    """Name under which prepared records are kept; empty for records that are not kept."""
+    records: tuple[Record, ...] = field(repr=False)
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    def parts(self, size: int) -> Iterator["Slice"]:
+        """Yield at most `size` records at a time, in order; the parts of a named slice have names too."""
+        for start in range(0, len(self.records), size):
+            name = self.fingerprint and f"{self.fingerprint}-{start}-{start + size}"
+            yield Slice(name, self.records[start : start + size])
+
+
 def slice_of(record_id: str, seed: int | str, slices: int) -> int:
-    """The slice, 0..slices-1, of this id: a function of the id, the client's slicing seed and S alone."""
+    """Return the slice of this id, 0..slices-1; it depends on the id, the slicing seed and S alone."""
     check_slicing(seed, slices)
     if not isinstance(record_id, str) or not record_id:
         raise InputError(f"record id is {record_id!r}; allowed: a text that is not empty")
@@ -22,7 +41,7 @@ def slice_of(record_id: str, seed: int | str, slices: int) -> int:
 
 
 def cut(records: Iterable[Record], seed: int | str, slices: int) -> list[list[Record]]:
-    """A client's records by slice, each slice sorted by id. Small clients may get empty slices."""
+    """Return a client's records by slice, each slice sorted by id; small clients may have empty slices."""
     check_slicing(seed, slices)
     key = _seed_key(seed)
     parts: list[list[Record]] = [[] for _ in range(slices)]
@@ -32,7 +51,7 @@ def cut(records: Iterable[Record], seed: int | str, slices: int) -> list[list[Re
 
 
 def check_slicing(seed: int | str, slices: int) -> None:
-    """The seed is a number or a text, S a whole number of at least one."""
+    """Check that the seed is a number or a text, and S a whole number of at least 1."""
     if not isinstance(seed, int | str):
         raise InputError(f"slicing seed is {seed!r}; allowed: a whole number or a text")
     if not isinstance(slices, int) or isinstance(slices, bool) or slices < 1:
@@ -46,5 +65,5 @@ def _slice(record_id: str, key: bytes, slices: int) -> int:
 
 @lru_cache(maxsize=1024, typed=True)
 def _seed_key(seed: int | str) -> bytes:
-    """Seeds of any length as a key; 1 and "1" are different seeds."""
+    """Hash a seed of any length to a key; 1 and "1" are different seeds."""
     return hashlib.blake2b(frames("slicing seed", seed), person=_PURPOSE, digest_size=32).digest()

@@ -141,4 +141,4 @@ class InProcess:
             raise RoundFailed(task.key, named) from None
 
     def _records(self, client: str, slices: Sequence[int]) -> int:
-        return sum(len(self.setup.slices[client][index].ids) for index in slices)
+        return sum(len(self.setup.slices[client][index]) for index in slices)

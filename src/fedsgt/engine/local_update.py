@@ -4,45 +4,39 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from fedsgt.config.model import Privacy, Training
+from fedsgt.data import Record, labels_of
 from fedsgt.engine.privacy import privatised
 from fedsgt.engine.task import Update
 from fedsgt.files.tensors import Tensors
 from fedsgt.stack.inputs import Batch, Item, to_device
 from fedsgt.stack.stack import Stack
 
-
-@dataclass(frozen=True)
-class Examples:
-    """A client's records of one prefix, in canonical order, ready to be put into batches."""
-
-    items: Sequence[Item]
-    labels: Sequence[int]
-    batch: Callable[[Sequence[Item]], Batch]
-
-    def __len__(self) -> int:
-        return len(self.items)
+Example: TypeAlias = tuple[Record, Item]
+"""A record, and the arrays that the model reads of it."""
 
 
 def local_update(
     stack: Stack,
     state: Tensors,
-    examples: Examples,
+    examples: Sequence[Example],
+    make_batch: Callable[[Sequence[Item]], Batch],
     settings: Training,
     seed: int,
     client: str,
     privacy: tuple[Privacy, bytes] | None = None,
 ) -> Update:
-    """Train one module from `state` on these examples; the stack already holds the frozen modules below.
+    """Train one module from `state` on these examples and return the client's update.
 
-    A function of its arguments alone: the order of records comes from the seed, and gradients exist for the
-    open module and its head only. `privacy` comes with the client's secret.
+    The stack already holds the frozen modules below. The update is a function of the arguments alone:
+    examples come in the order of their ids, the seed permutes them, and gradients exist for the open module
+    and its head only. `privacy` is given together with the client's secret.
     """
     started = time.perf_counter()
     opened = stack.open(state)
@@ -55,7 +49,10 @@ def local_update(
         losses = [
             _step(stack, batch, labels, trained, optimizer, settings.clip) * len(labels)
             for batch, labels in _batches(
-                examples, rng.permutation(len(examples)).tolist(), settings.batch_size, stack
+                [examples[index] for index in rng.permutation(len(examples))],
+                settings.batch_size,
+                make_batch,
+                stack.device,
             )
         ]
     trained_state = stack.snapshot()
@@ -83,12 +80,15 @@ def _step(
 
 
 def _batches(
-    examples: Examples, order: Sequence[int], size: int, stack: Stack
+    examples: Sequence[Example],
+    size: int,
+    make_batch: Callable[[Sequence[Item]], Batch],
+    device: torch.device,
 ) -> Iterator[tuple[Batch, Tensor]]:
-    for start in range(0, len(order), size):
-        chosen = order[start : start + size]
-        batch = to_device(examples.batch([examples.items[index] for index in chosen]), stack.device)
-        yield batch, torch.tensor([examples.labels[index] for index in chosen], device=stack.device)
+    for start in range(0, len(examples), size):
+        chosen = examples[start : start + size]
+        batch = to_device(make_batch([item for _, item in chosen]), device)
+        yield batch, torch.tensor(labels_of(record for record, _ in chosen), device=device)
 
 
 def _optimizer(trained: list[nn.Parameter], settings: Training) -> torch.optim.Optimizer:

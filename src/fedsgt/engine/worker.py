@@ -15,12 +15,13 @@ from numpy.typing import NDArray
 
 from fedsgt.config import Config
 from fedsgt.config.model import Privacy
+from fedsgt.data import Slice
 from fedsgt.engine.cache import ActivationCache
-from fedsgt.engine.local_update import Examples, local_update
+from fedsgt.engine.local_update import Example, local_update
 from fedsgt.engine.task import ReadModule, Update
 from fedsgt.files.tensors import Tensors
 from fedsgt.stack import profile
-from fedsgt.stack.inputs import Batch, Content, Inputs, Item, hidden_batch, to_device
+from fedsgt.stack.inputs import Batch, Inputs, Item, hidden_batch, to_device
 from fedsgt.stack.merge import Mixture, merge
 from fedsgt.stack.model import open_model
 from fedsgt.stack.stack import Stack
@@ -31,30 +32,13 @@ LOWER_BATCH = 64
 
 
 @dataclass(frozen=True)
-class SliceData:
-    """A slice's records in canonical order; data, so it is never printed."""
-
-    fingerprint: str
-    ids: tuple[str, ...] = field(repr=False)
-    labels: tuple[int, ...] = field(repr=False)
-    contents: tuple[Content, ...] = field(repr=False)
-
-    def parts(self, size: int) -> Iterator[SliceData]:
-        """So many records at a time, in order; those of a named slice have names, too."""
-        for start in range(0, len(self.ids), size):
-            rows = slice(start, start + size)
-            name = self.fingerprint and f"{self.fingerprint}-{start}-{start + size}"
-            yield SliceData(name, self.ids[rows], self.labels[rows], self.contents[rows])
-
-
-@dataclass(frozen=True)
 class Setup:
     """All that a worker process is started with."""
 
     run: Config
     labels: int
-    slices: Mapping[str, Sequence[SliceData]] = field(repr=False)
-    test: SliceData | None = field(repr=False)
+    slices: Mapping[str, Sequence[Slice]] = field(repr=False)
+    test: Slice | None = field(repr=False)
     read_module: ReadModule
     cache: Path | None
     """Folder for lower activations; they are computed anew each time without one."""
@@ -89,7 +73,14 @@ class Worker:
         self._load(parents)
         examples = self._examples([self.setup.slices[client][index] for index in slices])
         return local_update(
-            self.stack, state, examples, self.setup.run.training, seed, client, self._privacy(client)
+            self.stack,
+            state,
+            examples,
+            self._batch,
+            self.setup.run.training,
+            seed,
+            client,
+            self._privacy(client),
         )
 
     def _privacy(self, client: str) -> tuple[Privacy, bytes] | None:
@@ -97,7 +88,7 @@ class Worker:
         return None if privacy.epsilon is None else (privacy, self.setup.secrets[client])
 
     @torch.no_grad()
-    def predict(self, chains: Sequence[tuple[str, ...]], part: SliceData) -> NDArray[np.float32]:
+    def predict(self, chains: Sequence[tuple[str, ...]], part: Slice) -> NDArray[np.float32]:
         """Class probabilities of these records (second axis) under each chain of modules (first)."""
         batch, found = self._whole(part), []
         for keys in chains:
@@ -106,7 +97,7 @@ class Worker:
         return np.stack(found)
 
     @torch.no_grad()
-    def predict_merged(self, mixture: Mixture, part: SliceData) -> NDArray[np.float32]:
+    def predict_merged(self, mixture: Mixture, part: Slice) -> NDArray[np.float32]:
         """Class probabilities of these records under the average of several chains, in one forward pass."""
         if self.loaded != mixture:
             self.loaded = None
@@ -146,15 +137,15 @@ class Worker:
         self.modules.move_to_end(key)
         return self.modules[key]
 
-    def _examples(self, slices: Sequence[SliceData]) -> Examples:
-        """The slices' records together, by id: how they were sliced leaves no trace in their order."""
-        items = chain.from_iterable(self._items(part, self.cache) for part in slices)
-        labels = chain.from_iterable(part.labels for part in slices)
-        ids = chain.from_iterable(part.ids for part in slices)
-        ordered = sorted(zip(ids, items, labels, strict=True), key=lambda entry: entry[0])
-        return Examples([entry[1] for entry in ordered], [entry[2] for entry in ordered], self._batch)
+    def _examples(self, slices: Sequence[Slice]) -> list[Example]:
+        """Return the records of the slices, prepared and in the order of their ids.
 
-    def _whole(self, part: SliceData) -> Batch:
+        Sorting them together leaves no trace of how they were sliced.
+        """
+        pairs = (zip(part.records, self._items(part, self.cache), strict=True) for part in slices)
+        return sorted(chain.from_iterable(pairs), key=lambda example: example[0].id)
+
+    def _whole(self, part: Slice) -> Batch:
         """All records of it in one batch; they are remembered if it has a name, and not on disk."""
         items = self._items(part, None) if part.fingerprint else self._compute(part)
         return to_device(self._batch(items), self.stack.device)
@@ -164,12 +155,12 @@ class Worker:
             return hidden_batch(items, text=self.setup.run.model.task == "text")
         return self.inputs.batch(items)
 
-    def _items(self, part: SliceData, cache: ActivationCache | None) -> list[Item]:
+    def _items(self, part: Slice, cache: ActivationCache | None) -> list[Item]:
         """Prepared records of a slice: from memory, from disk, or computed."""
         if part.fingerprint in self.prepared:
             self.prepared.move_to_end(part.fingerprint)
             return self.prepared[part.fingerprint]
-        on_disk = cache if self.stack.start and part.ids else None
+        on_disk = cache if self.stack.start and part.records else None
         items = on_disk.get(part.fingerprint) if on_disk else None
         if items is None:
             items = self._compute(part)
@@ -180,9 +171,9 @@ class Worker:
             self.prepared.popitem(last=False)
         return items
 
-    def _compute(self, part: SliceData) -> list[Item]:
+    def _compute(self, part: Slice) -> list[Item]:
         """A slice's records by themselves: what they become depends on no record outside the slice."""
-        raw = [self.inputs.item(name, content) for name, content in zip(part.ids, part.contents, strict=True)]
+        raw = [self.inputs.item(record.id, record.content) for record in part.records]
         return _lower(self.stack, self.inputs, raw) if self.stack.start else raw
 
 

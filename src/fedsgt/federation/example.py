@@ -20,7 +20,7 @@ from typing import Any
 
 import tomli_w
 
-from fedsgt.data import Columns, load_table
+from fedsgt.data import Columns, labels_of, load_dataset
 from fedsgt.data.sources.parquet import read_parquet
 from fedsgt.errors import InputError
 from fedsgt.federation.client.records import ClientRecords, Enrolment
@@ -81,13 +81,13 @@ class Example:
     def _deal_records(self) -> None:
         """A third of the embedded digits for each; a file that is there has lost what its client withdrew."""
         self.say(f"\n# each client's own records: a third of the digits each, in its {RECORDS}")
-        table = load_table("digits", Columns(("image",)), labels=10)
+        records = load_dataset("digits", Columns(("image",)), labels=10).records
         for number, name in enumerate(NAMES):
-            part = table.take(range(number, len(table), len(NAMES)))
+            part = records[number :: len(NAMES)]
             path = self.folder / name / RECORDS
             if not path.exists():
-                images = [content[0] for content in part.contents]
-                _write(path, {"id": list(part.ids), "label": list(part.labels), "image": images})
+                ids, images = [record.id for record in part], [record.content[0] for record in part]
+                _write(path, {"id": ids, "label": labels_of(part), "image": images})
             _set(self._client(name), "workers = 1", "workers = 0")  # one more process is slow to start
         engine = {**SETTINGS["engine"], "server": str(self.server.absolute())}
         self.config.write_text(tomli_w.dumps({**SETTINGS, "engine": engine}), encoding="utf-8")

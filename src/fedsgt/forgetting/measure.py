@@ -7,13 +7,13 @@ so it is trained again, with the deleted records, in a temporary folder. Nothing
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from math import ceil
 from pathlib import Path
 from typing import Any
 
-from fedsgt.data import Table
+from fedsgt.data import Record, labels_of
 from fedsgt.errors import InputError
 from fedsgt.forgetting import membership
 from fedsgt.forgetting.attacked_records import find_attacked_records
@@ -120,13 +120,13 @@ def measure(
         raise InputError(f"{folder.path}: no record was deleted yet; see fedsgt unlearn")
     attacked = find_attacked_records(folder, live, deleted, limit, seed)
     predictor = Predictor(folder, strategy)
-    after, not_served = _served(predictor, attacked.table)
+    after, not_served = _served(predictor, attacked.records)
     before = EarlierSystem.of(folder, live.description, attacked, predictor.strategy)
     rounds = shadow_rounds or _sequence_rounds(before)
     shadow = ShadowModels.of(before, attacked, shadows, rounds, seed)
     begin(attacked.deleted)
     told, shadows_told = experiment(folder, live, before, shadow, progress)
-    labels = attacked.table.labels
+    labels = labels_of(attacked.records)
     systems = [None if said is None else membership.confidences(said, labels) for said in (told, after)]
     known = membership.confidences(shadows_told, labels)
     return Forgetting(
@@ -144,10 +144,10 @@ def measure(
     )
 
 
-def _served(predictor: Predictor, table: Table) -> tuple[Probabilities | None, str | None]:
+def _served(predictor: Predictor, records: Sequence[Record]) -> tuple[Probabilities | None, str | None]:
     """Return class probabilities as the run serves them now, or the reason why it serves none."""
     try:
-        found = predictor.predict(table.contents, table.ids)
+        found = predictor.predict(records)
     except Exhausted:
         return None, "no module is live, so there is nothing to ask"
     if found.bare_backbone:

@@ -20,10 +20,9 @@ from numpy.typing import NDArray
 from fedsgt.build.build import Build
 from fedsgt.build.prepare import Prepared, prepare_again
 from fedsgt.build.targets import Recipe, Target
-from fedsgt.data import Client, Table, group_fingerprint, slice_fingerprint
+from fedsgt.data import Client, Record, Slice, group_fingerprint, slice_fingerprint
 from fedsgt.engine.inprocess import InProcess
 from fedsgt.engine.tally import share_of
-from fedsgt.engine.worker import SliceData
 from fedsgt.errors import InputError
 from fedsgt.files.encoding import frames, seed_of
 from fedsgt.forgetting.attacked_records import AttackedRecords
@@ -56,8 +55,8 @@ class EarlierSystem:
     ) -> EarlierSystem:
         """Prepare the run as it was, with the attacked records as those to predict."""
         whole = attacked.whole
-        plan = _plan(known, whole.clients)
-        prepared = prepare_again(folder.config, whole, known, plan, attacked.table)
+        plan = _plan(known, whole.local)
+        prepared = prepare_again(folder.config, whole, known, plan, attacked.records)
         chosen = choose(strategy, prepared.plan.sequences)
         needed = {prefix[:depth] for _, prefix, _ in chosen for depth in range(1, len(prefix) + 1)}
         wanted = [target for target in prepared.targets if target.groups in needed]
@@ -77,7 +76,7 @@ class ShadowModels:
     rounds: int
     inside: Flags = field(repr=False)
     """Whether a model (row) learns an attacked record (column): the deleted ones, and as many unseen."""
-    slices: Mapping[str, Sequence[SliceData]] = field(repr=False)
+    slices: Mapping[str, Sequence[Slice]] = field(repr=False)
     """By client: its retained records, then its share of each model's half."""
     targets: list[Target] = field(repr=False)
 
@@ -87,7 +86,7 @@ class ShadowModels:
     ) -> ShadowModels:
         """Draw the halves of `count` models by the seed; nothing is trained yet."""
         inside = halves(2 * attacked.count, count, seed_of("halves", seed))
-        clients = attacked.left.clients
+        clients = attacked.left.local
         slices = {client.name: _shadow_slices(client, attacked, inside) for client in clients}
         starts = {client.name: client.slices for client in clients}
         recipe = before.prepared.recipe
@@ -98,9 +97,7 @@ class ShadowModels:
     def records(self) -> int:
         """Number of records that all models together see in a round."""
         held = self.slices.values()
-        return sum(
-            len(self.targets) * len(first.ids) + sum(len(part.ids) for part in rest) for first, *rest in held
-        )
+        return sum(len(self.targets) * len(first) + sum(map(len, rest)) for first, *rest in held)
 
     def predict(self, engine: InProcess) -> Probabilities:
         """Return the attacked records' class probabilities under each model (first axis)."""
@@ -147,24 +144,24 @@ def _plan(known: Description, clients: Sequence[Client]) -> Plan:
     return Plan.of(known.plan, known.groups, list(dict.fromkeys(order for order in orders if order)))
 
 
-def _shadow_slices(client: Client, attacked: AttackedRecords, inside: Flags) -> list[SliceData]:
+def _shadow_slices(client: Client, attacked: AttackedRecords, inside: Flags) -> list[Slice]:
     """Return the client's retained records and its shares of the halves, numbered after its own slices."""
-    owners = attacked.table.owners
-    assert owners is not None
-    mine = np.array([owner == client.name for owner in owners[: inside.shape[1]]], dtype=np.bool_)
-    halves = [attacked.table.take(np.flatnonzero(flags & mine).tolist()) for flags in inside]
-    parts = (attacked.left.tables[client.name], *halves)
-    return [_part(client, client.slices + index, table) for index, table in enumerate(parts)]
+    learnable = attacked.records[: inside.shape[1]]
+    mine = np.array([record.owner == client.name for record in learnable], dtype=np.bool_)
+    halves = [tuple(learnable[row] for row in np.flatnonzero(flags & mine)) for flags in inside]
+    return [
+        _shadow_slice(client, client.slices + index, records)
+        for index, records in enumerate((client.records, *halves))
+    ]
 
 
-def _part(client: Client, index: int, table: Table) -> SliceData:
-    mark = slice_fingerprint(client.salt, client.name, index, table.records())
-    return SliceData(mark, table.ids, table.labels, table.contents)
+def _shadow_slice(client: Client, index: int, records: tuple[Record, ...]) -> Slice:
+    return Slice(slice_fingerprint(client.salt, client.name, index, records), records)
 
 
 def _shadow(
     recipe: Recipe,
-    slices: Mapping[str, Sequence[SliceData]],
+    slices: Mapping[str, Sequence[Slice]],
     starts: Mapping[str, int],
     number: int,
     seed: int,

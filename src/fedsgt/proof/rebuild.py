@@ -22,7 +22,6 @@ from fedsgt.build.build import Build
 from fedsgt.build.client_access import LOCAL, ClientAccess
 from fedsgt.build.prepare import Prepared, prepare_again
 from fedsgt.build.targets import Recipe, Target
-from fedsgt.data import Table
 from fedsgt.engine.tally import share_of
 from fedsgt.errors import InputError
 from fedsgt.proof.rebuild_folder import read_notes, read_retained
@@ -36,10 +35,9 @@ def rebuild(folder: RunFolder, seed: int, tell: Tell, access: ClientAccess = LOC
     """Train the folder's modules into it, but for those that its data and settings cannot have given."""
     took_part, erased = read_notes(folder)
     remote = folder.config.data.partition == "remote"
-    held = access.holdings(folder.config, folder.description, erased) if remote else read_retained(folder)
     known = folder.description
-    no_test = Table((), (), (), None, known.labels)  # nothing is predicted, only trained
-    prepared = prepare_again(folder.config, held, known, known.plan_made(), no_test)
+    data = access.load_clients(folder.config, known, erased) if remote else read_retained(folder)
+    prepared = prepare_again(folder.config, data, known, known.plan_made())
     refused = _refused(known, prepared)
     for groups, (verdict, reason) in refused.items():
         tell({"groups": groups, "verdict": verdict, "reason": reason})

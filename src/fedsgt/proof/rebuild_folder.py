@@ -9,15 +9,16 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from fedsgt.config import Config, to_toml
 from fedsgt.config.model import Data, Engine
-from fedsgt.data import Table, load_table
+from fedsgt.data import Record, labels_of, load_dataset
 from fedsgt.files.optional import require
 from fedsgt.runs.artefacts import CONFIG, DESCRIPTION
 from fedsgt.runs.description import Description, ModuleEntry
 from fedsgt.runs.folder import RunFolder
-from fedsgt.runs.records import Holdings, columns_of, enrolled, load_holdings
+from fedsgt.runs.records import ClientData, columns_of, load_clients, make_rejoined
 from fedsgt.runs.state import Erased, Live
 
 RECORDS, NOTES = "records", "notes.json"
@@ -46,18 +47,17 @@ def write_retained(
 
 def _write_records(path: Path, folder: RunFolder, live: Live, described: Description) -> Config:
     """A file for each client; the settings under which they are read again."""
-    held = load_holdings(folder.config, live.description, live.erased())
+    data = load_clients(folder.config, live.description, live.erased())
     modules = described.modules
     groups = {group for entry in modules for group in entry.groups}
     (path / RECORDS).mkdir()
     width = 1
-    for number, (client, of) in enumerate(zip(held.clients, described.groups_of, strict=True)):
+    for number, (client, of) in enumerate(zip(data.local, described.groups_of, strict=True)):
         slices = [part for part, group in zip(client.cut(), of, strict=True) if group in groups]
-        table = held.tables[client.name]
-        rows = table.take(table.index_of(record.id for part in slices for record in part))
-        if len(rows):
-            _write_table(_file(path, number), rows)
-            width = len(rows.contents[0])
+        records = [record for part in slices for record in part]
+        if records:
+            _write_file(_file(path, number), records)
+            width = len(records[0].content)
     return _settings(folder.config, width)
 
 
@@ -76,18 +76,15 @@ def read_notes(folder: RunFolder) -> tuple[TookPart, dict[int, Erased]]:
     return notes["took_part"], erased
 
 
-def read_retained(folder: RunFolder) -> Holdings:
-    """The clients of such a folder, numbered, named and sliced as in the run."""
-    known, tables, clients = folder.description, {}, []
+def read_retained(folder: RunFolder) -> ClientData:
+    """Return the clients of such a folder, numbered, named and sliced as in the run."""
+    known, clients = folder.description, []
     for number, entry in enumerate(known.clients):
-        table = Table((), (), (), None, known.labels)
-        if _file(folder.path, number).exists():
-            table = load_table(
-                str(_file(folder.path, number)), columns_of(folder.config), labels=known.labels
-            )
-        tables[entry.name] = table
-        clients.append(enrolled(folder.config, entry.name, len(entry.slices), table))
-    return Holdings(tuple(clients), tables, known.labels, None)
+        file, records = _file(folder.path, number), tuple[Record, ...]()
+        if file.exists():
+            records = load_dataset(str(file), columns_of(folder.config), labels=known.labels).records
+        clients.append(make_rejoined(folder.config, entry.name, len(entry.slices), records))
+    return ClientData(tuple(clients), known.labels, None)
 
 
 def _file(path: Path, client: int) -> Path:
@@ -95,12 +92,15 @@ def _file(path: Path, client: int) -> Path:
     return path / RECORDS / f"{client}.parquet"
 
 
-def _write_table(path: Path, table: Table) -> None:
-    """Uncompressed, so that a plain search of the file's bytes shows what is and what is not in it."""
-    inputs = zip(*table.contents, strict=True)
-    columns = {"id": table.ids, "label": table.labels}
-    columns |= {_input(index): values for index, values in enumerate(inputs)}
-    rows = require("pyarrow").table({name: list(values) for name, values in columns.items()})
+def _write_file(path: Path, records: Sequence[Record]) -> None:
+    """Write a parquet file of these records.
+
+    It is not compressed, so that a plain search of its bytes shows what is and what is not in it.
+    """
+    inputs = zip(*(record.content for record in records), strict=True)
+    columns: dict[str, list[Any]] = {"id": [record.id for record in records], "label": labels_of(records)}
+    columns |= {_input(index): list(values) for index, values in enumerate(inputs)}
+    rows = require("pyarrow").table(columns)
     require("pyarrow.parquet").write_table(rows, path, compression="none", use_dictionary=False)
 
 

@@ -1,100 +1,101 @@
-"""The records of a run and who holds them, without those that were deleted."""
+"""The clients of a run with their records, without those that were deleted."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from fedsgt.config import Config
-from fedsgt.data import Client, Columns, Table, derive_salt, load_table, make_clients
-from fedsgt.data.remote_client import Holder, Registered
+from fedsgt.data import (
+    AnyClient,
+    Client,
+    Columns,
+    Dataset,
+    Record,
+    RemoteClient,
+    derive_salt,
+    load_dataset,
+    make_clients,
+)
 from fedsgt.errors import InputError
-from fedsgt.runs.description import Description
+from fedsgt.runs.description import ClientEntry, Description
 from fedsgt.runs.folder import PINNED, open_run
 from fedsgt.runs.state import Erased, erased_after
 
 
 @dataclass(frozen=True)
-class Holdings:
-    """Clients, in the order of their numbers, and where their records' content is."""
+class ClientData:
+    """The clients of a run, in the order of their numbers, and the labels of their records."""
 
-    clients: tuple[Client, ...] = field(repr=False)
-    tables: Mapping[str, Table] = field(repr=False)
-    """By name of the client; several may share one."""
+    local: tuple[Client, ...] = field(repr=False)
+    """Clients whose records are on this machine."""
     labels: int
+    """Number of labels."""
     label_names: tuple[str, ...] | None
-    registered: tuple[Registered, ...] = ()
-    """Instead of all these, clients who hold their records themselves."""
+    remote: tuple[RemoteClient, ...] = ()
+    """Clients that keep their records on their own machines. A run has local clients or remote ones."""
 
     @property
-    def holders(self) -> tuple[Holder, ...]:
-        return self.registered or self.clients
+    def clients(self) -> tuple[AnyClient, ...]:
+        """All clients, of whichever kind the run has."""
+        return self.remote or self.local
 
-    def without(self, erased: Mapping[int, Erased]) -> Holdings:
-        """What is left of the clients, and nothing else in the tables."""
-        clients = [
+    def without(self, erased: Mapping[int, Erased]) -> ClientData:
+        """Return the local clients without what was deleted, given by the number of the client."""
+        left = [
             client.retained(gone.slices, gone.records) if (gone := erased.get(number)) else client
-            for number, client in enumerate(self.clients)
+            for number, client in enumerate(self.local)
         ]
-        tables = {client.name: _only(self.tables[client.name], client) for client in clients}
-        return Holdings(tuple(clients), tables, self.labels, self.label_names)
+        return replace(self, local=tuple(left))
 
 
-def load_holdings(
-    run: Config,
+def load_clients(
+    config: Config,
     known: Description | None = None,
     erased: Mapping[int, Erased] | None = None,
     only: Collection[int] | None = None,
-) -> Holdings:
-    """The clients of a new run, or those of a known one without what was deleted from them.
+) -> ClientData:
+    """Load the clients of a new run, or those of a known run without what was deleted from them.
 
-    Of clients who came back, only those of these numbers are read: the others stand there without records.
+    A client that rejoined has a source of its own. With `only`, such a source is read for the clients of
+    these numbers alone; the other rejoined clients are returned without records.
     """
-    data, slices = run.data, run.slices_per_client()
+    data = config.data
     if data.partition == "remote":
         raise InputError("the records of this run are with its clients, not here; each client has its own")
-    table = load_table(data.source, columns_of(run), labels=data.labels, limit=data.limit)
-    if data.erased:
-        elsewhere: set[str] = set().union(*(_deleted_in(text) for text in data.erased))
-        table = table.take(row for row, record in enumerate(table.ids) if record not in elsewhere)
-    clients = make_clients(
-        table,
+    dataset = load_dataset(data.source, columns_of(config), labels=data.labels, limit=data.limit)
+    dealt = make_clients(
+        _without_erased_elsewhere(dataset, data.erased),
         partition=data.partition,
         clients=data.clients,
         alpha=data.alpha,
         seed=data.seed,
-        slices=slices,
+        slices=config.slices_per_client(),
         known=[entry.name for entry in known.clients[: data.clients]] if known else None,
     )
-    tables = {client.name: table for client in clients}
-    for number, entry in enumerate(known.clients if known else ()):
-        if entry.source is not None:
-            gone = erased[number].slices if erased and number in erased else frozenset()
-            read = (only is None or number in only) and len(gone) < len(entry.slices)
-            own = (
-                load_table(entry.source, own_columns(run), labels=table.label_count)
-                if read
-                else table.take([])
-            )
-            tables[entry.name] = own
-            clients = (*clients, enrolled(run, entry.name, len(entry.slices), own))
-    held = Holdings(clients, tables, table.label_count, table.label_names)
-    return held.without(erased or {})
+    erased = erased or {}
+    rejoined = [
+        _load_rejoined(config, entry, dataset.label_count, _is_read(number, entry, erased, only))
+        for number, entry in enumerate(known.clients if known else ())
+        if entry.source is not None
+    ]
+    clients = ClientData((*dealt, *rejoined), dataset.label_count, dataset.label_names)
+    return clients.without(erased)
 
 
-def enrolled(run: Config, name: str, slices: int, table: Table) -> Client:
-    """A client whose records are a source of their own."""
-    seed = run.data.seed
-    return Client(name, table.records(), slices, f"{seed}/{name}", derive_salt(seed, name))
+def make_rejoined(config: Config, name: str, slices: int, records: tuple[Record, ...]) -> Client:
+    """Return a client with a source of its own, salted and sliced by its name as every client of the run."""
+    seed = config.data.seed
+    return Client(name, records, slices, f"{seed}/{name}", derive_salt(seed, name))
 
 
-def load_test(run: Config, labels: int | None = None) -> Table:
-    """The test records, which no client holds."""
-    data = run.data
-    return load_table(
+def load_test(config: Config, labels: int | None = None) -> Dataset:
+    """Load the test records, which no client holds."""
+    data = config.data
+    return load_dataset(
         data.source,
-        columns_of(run),
+        columns_of(config),
         split="test",
         test=data.test,
         labels=labels if labels is not None else data.labels,
@@ -102,40 +103,60 @@ def load_test(run: Config, labels: int | None = None) -> Table:
     )
 
 
-def columns_of(run: Config) -> Columns:
-    """The columns that the run reads of its source."""
-    owner = run.data.client_column if run.data.partition == "given" else None
-    return Columns(input_columns(run), run.data.id_column, run.data.label_column, owner)
+def columns_of(config: Config) -> Columns:
+    """Return the columns that the run reads of its source; owners only if they decide the clients."""
+    owner = config.data.client_column if config.data.partition == "given" else None
+    return replace(own_columns(config), client=owner)
 
 
-def input_columns(run: Config) -> tuple[str, ...]:
-    default = ["image"] if run.model.task == "image" else ["sentence"]
-    return tuple(run.data.input_columns or default)
+def own_columns(config: Config) -> Columns:
+    """Return the columns that the run reads of a source that belongs to one client."""
+    return Columns(input_columns(config), config.data.id_column, config.data.label_column)
 
 
-def _deleted_in(text: str) -> set[str]:
-    """Ids of the records of its source that another run has deleted, up to a position of its ledger."""
-    pinned = PINNED.fullmatch(text)
+def input_columns(config: Config) -> tuple[str, ...]:
+    """Return the names of the input columns."""
+    default = ["image"] if config.model.task == "image" else ["sentence"]
+    return tuple(config.data.input_columns or default)
+
+
+def _is_read(
+    number: int, entry: ClientEntry, erased: Mapping[int, Erased], only: Collection[int] | None
+) -> bool:
+    """Return whether the source of a rejoined client is read: it may be gone if all of it was deleted."""
+    gone = erased[number].slices if number in erased else frozenset()
+    return (only is None or number in only) and len(gone) < len(entry.slices)
+
+
+def _load_rejoined(config: Config, entry: ClientEntry, labels: int, read: bool) -> Client:
+    assert entry.source is not None
+    records: tuple[Record, ...] = ()
+    if read:
+        records = load_dataset(entry.source, own_columns(config), labels=labels).records
+    return make_rejoined(config, entry.name, len(entry.slices), records)
+
+
+def _without_erased_elsewhere(dataset: Dataset, runs: Collection[str]) -> Dataset:
+    """Return the data set without the records that those other runs have deleted."""
+    gone = set[str]().union(*map(_deleted_in, runs))
+    return replace(dataset, records=tuple(record for record in dataset.records if record.id not in gone))
+
+
+def _deleted_in(pinned_run: str) -> set[str]:
+    """Return the ids that another run deleted from its source, up to the given position of its ledger."""
+    pinned = PINNED.fullmatch(pinned_run)
     if pinned is None:
-        raise InputError(f"data.erased: {text!r} names no position of its ledger; write FOLDER@POSITION")
+        raise InputError(
+            f"data.erased: {pinned_run!r} names no position of its ledger; write FOLDER@POSITION"
+        )
     other = open_run(Path(pinned[1]))
     live = other.live()
     requests = [entry for entry in live.requests if entry.position <= int(pinned[2])]
-    erased = erased_after({}, requests)
-    base = [number for number, client in enumerate(live.description.clients) if client.source is None]
-    whole = load_holdings(other.config, live.description, only=())
-    left = whole.without(erased)
-    return {
-        record.id
-        for number in base
-        for record in set(whole.clients[number].records) - set(left.clients[number].records)
-    }
-
-
-def own_columns(run: Config) -> Columns:
-    """Those of a source that belongs to one client."""
-    return Columns(input_columns(run), run.data.id_column, run.data.label_column)
-
-
-def _only(table: Table, client: Client) -> Table:
-    return table.take(table.index_of(record.id for record in client.records))
+    # Records of rejoined clients are in sources of their own, so those need not be read.
+    whole = load_clients(other.config, live.description, only=())
+    left = whole.without(erased_after({}, requests))
+    gone: set[str] = set()
+    for entry, before, after in zip(live.description.clients, whole.local, left.local, strict=True):
+        if entry.source is None:
+            gone |= {record.id for record in before.records} - {record.id for record in after.records}
+    return gone

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import numpy as np
 
-from fedsgt.data import Table
+from fedsgt.data import Dataset, Slice
 from fedsgt.errors import InputError
 from fedsgt.files.encoding import frames
 from fedsgt.files.tensors import pack, read_note, unpack
@@ -92,7 +92,7 @@ def evaluate(folder: RunFolder, progress: Share = lambda share: None) -> Evaluat
                 return evaluation
 
 
-def _evaluate_live(folder: RunFolder, live: Live, test: Table, progress: Share) -> Evaluation:
+def _evaluate_live(folder: RunFolder, live: Live, test: Dataset, progress: Share) -> Evaluation:
     whole = {entry.key for entry in live.modules() if folder.modules.state(entry.key) == "present"}
     prefixes = live.prefixes(whole)
     every = [prefix[:depth] for prefix in prefixes for depth in range(1, len(prefix) + 1)]
@@ -141,7 +141,7 @@ class Evaluator:
     Worker processes start at the first computation, and end with this context.
     """
 
-    def __init__(self, folder: RunFolder, test: Table) -> None:
+    def __init__(self, folder: RunFolder, test: Dataset) -> None:
         self.folder, self.test = folder, test
         self.opened = ExitStack()
 
@@ -175,11 +175,11 @@ class Evaluator:
     @cached_property
     def engine(self) -> InProcess:
         from fedsgt.engine.inprocess import InProcess
-        from fedsgt.engine.worker import Setup, SliceData
+        from fedsgt.engine.worker import Setup
 
         run, labels = self.folder.config, self.folder.description.labels
         model = open_model_of(self.folder)
-        records = SliceData("test", self.test.ids, self.test.labels, self.test.contents)
+        records = Slice("test", self.test.records)
         setup = Setup(run, labels, {}, records, self.folder.modules.get, None)
         return self.opened.enter_context(InProcess(setup, model.stack))
 
@@ -187,7 +187,7 @@ class Evaluator:
     def _file(self) -> str:
         """Name of the kept files: a hash of the test records, so that other test records are other files."""
         parts = [
-            part for record in self.test.records() for part in (record.id, record.digest, record.label or 0)
+            part for record in self.test.records for part in (record.id, record.digest, record.label or 0)
         ]
         code = hashlib.sha256(frames("fedsgt.test.1", self.folder.description.labels, *parts))
         return f"test-{code.hexdigest()[:16]}.safetensors"

@@ -7,10 +7,10 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, TypeAlias
+from typing import Any, BinaryIO
 
 from fedsgt.config import Config
-from fedsgt.data import Content
+from fedsgt.data import Record
 from fedsgt.data.sources.parquet import read_parquet
 from fedsgt.errors import InputError
 from fedsgt.files.optional import require
@@ -18,12 +18,10 @@ from fedsgt.runs.records import input_columns
 from fedsgt.words import one_line
 
 STDIN = "-"
-Given: TypeAlias = tuple[str, Content]
-"""A record: what it is called in the answer, and its inputs."""
 
 
-def read_records(files: Sequence[str], run: Config, stdin: BinaryIO) -> tuple[list[str], list[Content]]:
-    """Ids and contents of all records in these files, in order; of standard input if there are none."""
+def read_records(files: Sequence[str], run: Config, stdin: BinaryIO) -> list[Record]:
+    """Return the records in these files, in order; read standard input if no file is given."""
     if not files and stdin.isatty():
         raise InputError(
             "there is nothing to predict; give files, pipe records into standard input, or use --test"
@@ -32,7 +30,7 @@ def read_records(files: Sequence[str], run: Config, stdin: BinaryIO) -> tuple[li
     found = [record for file in files or [STDIN] for record in reader.read(file)]
     if not found:
         raise InputError(f"{', '.join(map(_shown, files or [STDIN]))}: there are no records")
-    return [name for name, _ in found], [content for _, content in found]
+    return found
 
 
 @dataclass(frozen=True)
@@ -44,11 +42,11 @@ class Reader:
     id_column: str
     stdin: BinaryIO
 
-    def read(self, file: str) -> Iterator[Given]:
+    def read(self, file: str) -> Iterator[Record]:
         """The suffix says what a file is; images may have any other."""
         if file == STDIN:
             return self._lines(self.stdin.read(), file, self._json if self.task == "image" else self._either)
-        kinds: dict[str, Callable[[str], Iterator[Given]]] = {
+        kinds: dict[str, Callable[[str], Iterator[Record]]] = {
             ".jsonl": self._jsonl,
             ".parquet": self._parquet,
         }
@@ -59,18 +57,18 @@ class Reader:
             raise InputError(f"{file}: what it holds is not known; allowed: {', '.join(sorted(kinds))} or -")
         return kinds.get(suffix, self._image)(file)
 
-    def _image(self, file: str) -> Iterator[Given]:
+    def _image(self, file: str) -> Iterator[Record]:
         if len(self.columns) > 1:
             raise InputError(f"{file}: an image alone, where a record has {self._named()}; give .jsonl")
-        yield file, (_bytes_of(file),)
+        yield Record(file, (_bytes_of(file),))
 
-    def _jsonl(self, file: str) -> Iterator[Given]:
+    def _jsonl(self, file: str) -> Iterator[Record]:
         return self._lines(_bytes_of(file), file, self._json)
 
-    def _txt(self, file: str) -> Iterator[Given]:
+    def _txt(self, file: str) -> Iterator[Record]:
         return self._lines(_bytes_of(file), file, self._plain)
 
-    def _lines(self, data: bytes, file: str, read: Callable[[str, str, str], Given]) -> Iterator[Given]:
+    def _lines(self, data: bytes, file: str, read: Callable[[str, str, str], Record]) -> Iterator[Record]:
         """A record a line, called by its number; blank lines are none."""
         try:
             text = data.decode("utf-8-sig")
@@ -81,15 +79,15 @@ class Reader:
                 name = str(number) if file == STDIN else f"{file}:{number}"
                 yield read(line.strip("\r"), name, f"{_shown(file)}, line {number}")
 
-    def _either(self, line: str, name: str, where: str) -> Given:
+    def _either(self, line: str, name: str, where: str) -> Record:
         return (self._json if line.lstrip().startswith("{") else self._plain)(line, name, where)
 
-    def _plain(self, line: str, name: str, where: str) -> Given:
+    def _plain(self, line: str, name: str, where: str) -> Record:
         if len(self.columns) > 1:
             raise InputError(f"{where}: one text, where a record has {self._named()}; give JSON")
-        return name, (line,)
+        return Record(name, (line,))
 
-    def _json(self, line: str, name: str, where: str) -> Given:
+    def _json(self, line: str, name: str, where: str) -> Record:
         try:
             values = json.loads(line)
         except (ValueError, RecursionError) as error:
@@ -101,7 +99,7 @@ class Reader:
                 known = ", ".join(map(repr, values)) or "none"
                 raise InputError(f"{where} has no column {column!r}; its columns: {known}")
         contents = [self._from_json(values[column], column, where) for column in self.columns]
-        return _name(values.get(self.id_column), name), tuple(contents)
+        return Record(_name(values.get(self.id_column), name), tuple(contents))
 
     def _from_json(self, value: Any, column: str, where: str) -> bytes | str:
         if self.task == "text" or not isinstance(value, str):
@@ -113,7 +111,7 @@ class Reader:
                 f"{where}: column {column!r} is no base64; allowed: an image file in base64"
             ) from None
 
-    def _parquet(self, file: str) -> Iterator[Given]:
+    def _parquet(self, file: str) -> Iterator[Record]:
         ids = [self.id_column] if self.id_column in _columns_of(file) else []
         try:
             rows = read_parquet(Path(file), [*self.columns, *ids]).to_pylist()
@@ -122,7 +120,7 @@ class Reader:
         for number, row in enumerate(rows, start=1):
             where = f"{file}, row {number}"
             contents = [self._checked(row[column], column, where) for column in self.columns]
-            yield _name(row.get(self.id_column), f"{file}:{number}"), tuple(contents)
+            yield Record(_name(row.get(self.id_column), f"{file}:{number}"), tuple(contents))
 
     def _checked(self, value: Any, column: str, where: str) -> bytes | str:
         """A text, or the bytes of an image, which the datasets library keeps in a structure."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import count
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, TypeAlias
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsgt.data import Content
+from fedsgt.data import Content, Record, Slice
 from fedsgt.errors import InputError
 from fedsgt.files.tensors import Tensors
 from fedsgt.plans import MERGED, STRATEGIES, choose
@@ -23,7 +24,7 @@ from fedsgt.serving.model import check_model
 from fedsgt.store import StoreError
 
 if TYPE_CHECKING:  # torch must be imported under the execution profile
-    from fedsgt.engine.worker import SliceData, Worker
+    from fedsgt.engine.worker import Worker
 
 Floats: TypeAlias = NDArray[np.float64]
 
@@ -93,24 +94,28 @@ class Predictor:
 
     def predict(
         self,
-        contents: Sequence[Content | str | bytes],
-        ids: Sequence[str] | None = None,
+        records: Sequence[Record | Content | str | bytes],
         agreement: bool = False,
     ) -> Predictions:
-        """Predict these records: each is its input columns, or the input itself if there is only one.
+        """Predict these records: each is a `Record`, its content, or the input itself if there is only one.
+
+        A record without an id is called by its place in the sequence.
 
         With `agreement`, `merged` is compared with AllSeq, which costs as much as AllSeq.
         """
-        records = _records(contents, ids)
+        if not records:
+            raise InputError("there is nothing to predict; give at least one record")
+        # Without a fingerprint, because nothing of these records may be kept after the answer.
+        given = Slice("", tuple(map(_record, count(), records)))
         with self.lock:
-            return self._predict_live(records, agreement and self.strategy == MERGED)
+            return self._predict_live(given, agreement and self.strategy == MERGED)
 
     def check(self) -> None:
         """Check that the backbone's bytes have not changed since it was loaded."""
         with self.lock:
             self.worker.check()
 
-    def _predict_live(self, records: SliceData, compare: bool) -> Predictions:
+    def _predict_live(self, records: Slice, compare: bool) -> Predictions:
         """Predict again until every module that was used is still live after the computation."""
         unreadable: dict[str, str] = {}
         while True:
@@ -130,7 +135,14 @@ class Predictor:
             if self.keys.issuperset(key for sequence in serving for key in sequence.keys):
                 damaged = tuple(sorted(self.keys & unreadable.keys()))
                 return Predictions(
-                    records.ids, found, position, self.strategy, serving, damaged, not serving, agreed
+                    tuple(record.id for record in records.records),
+                    found,
+                    position,
+                    self.strategy,
+                    serving,
+                    damaged,
+                    not serving,
+                    agreed,
                 )
 
     def _refresh(self) -> Live:
@@ -153,7 +165,7 @@ class Predictor:
             for index, prefix, weight in choose(self.strategy, prefixes)
         )
 
-    def _probabilities(self, strategy: str, serving: Sequence[ServingSequence], records: SliceData) -> Floats:
+    def _probabilities(self, strategy: str, serving: Sequence[ServingSequence], records: Slice) -> Floats:
         from fedsgt.engine.inprocess import TEST_PART
 
         weighted = [(sequence.weight, sequence.keys) for sequence in serving]
@@ -170,7 +182,7 @@ class Predictor:
             ]
         )
 
-    def _agreement(self, found: Floats, serving: Sequence[ServingSequence], records: SliceData) -> float:
+    def _agreement(self, found: Floats, serving: Sequence[ServingSequence], records: Slice) -> float:
         return agreement(found, self._probabilities("all", serving, records))
 
     def _open_worker(self) -> Worker:
@@ -202,13 +214,7 @@ class Predictor:
         )
 
 
-def _records(contents: Sequence[Content | str | bytes], ids: Sequence[str] | None) -> SliceData:
-    from fedsgt.engine.worker import SliceData
-
-    if not contents:
-        raise InputError("there is nothing to predict; give at least one record")
-    names = tuple(map(str, range(len(contents)))) if ids is None else tuple(ids)
-    if len(names) != len(contents):
-        raise InputError(f"{len(names)} ids for {len(contents)} records; give one for each, or none")
-    whole = tuple((content,) if isinstance(content, str | bytes) else content for content in contents)
-    return SliceData("", names, (), whole)
+def _record(number: int, given: Record | Content | str | bytes) -> Record:
+    if isinstance(given, Record):
+        return given
+    return Record(str(number), (given,) if isinstance(given, str | bytes) else tuple(given))

@@ -9,14 +9,14 @@ import hashlib
 import os
 from pathlib import Path
 
+from fedsgt.data import ROW
 from fedsgt.data.sources.parquet import rewrite_parquet, training_file
-from fedsgt.data.table import ROW
 from fedsgt.errors import InputError
 from fedsgt.files.encoding import frames
 from fedsgt.runs.description import Description
 from fedsgt.runs.destruction import Artefact
 from fedsgt.runs.folder import RunFolder
-from fedsgt.runs.records import load_holdings
+from fedsgt.runs.records import load_clients
 from fedsgt.runs.state import Live
 
 
@@ -66,7 +66,7 @@ def out_of_reach(folder: RunFolder, live: Live) -> list[Path]:
         touched = numbers & live.erased().keys()
         if touched and folder.config.data.erase != "tombstone":
             try:
-                load_holdings(folder.config, live.description, only=touched)
+                load_clients(folder.config, live.description, only=touched)
             except InputError:
                 found.append(path)
     return found
@@ -87,7 +87,7 @@ def _gone(folder: RunFolder, live: Live) -> dict[Path, dict[str, str]]:
 def _gone_of(folder: RunFolder, live: Live, numbers: set[int]) -> dict[str, str]:
     """Of a file that cannot be read nothing can be taken out: there the ledger is the tombstone."""
     try:
-        clients = load_holdings(folder.config, live.description, only=numbers).clients
+        clients = load_clients(folder.config, live.description, only=numbers).local
     except InputError:
         return {}
     found = {}

@@ -11,12 +11,12 @@ from fedsgt.build.prepare import Prepared, describe, prepare
 from fedsgt.build.run_build import open_build
 from fedsgt.build.targets import Target
 from fedsgt.build.train import bring_up_to_date, live_after_recovery, record_built, work_of
-from fedsgt.data import load_table
+from fedsgt.data import load_dataset
 from fedsgt.engine.events import Listener
 from fedsgt.errors import InputError
 from fedsgt.runs.description import ClientEntry, Description
 from fedsgt.runs.folder import RunFolder
-from fedsgt.runs.records import enrolled, own_columns
+from fedsgt.runs.records import make_rejoined, own_columns
 from fedsgt.unlearning.erase import sources
 from fedsgt.unlearning.request import AGAIN, enrolments
 from fedsgt.unlearning.unlearn import recover
@@ -68,10 +68,10 @@ def _entry(folder: RunFolder, known: Description, client: str, source: Path, sli
             f"{source}: records of this run are in it already; give new ones a file of their own"
         )
     place = str(source.resolve())
-    table = load_table(place, own_columns(folder.config), labels=known.labels)
-    if len(table) < slices:
-        raise InputError(f"{source}: {len(table)} records for {slices} slices; lower --slices")
-    made = enrolled(folder.config, name, slices, table)
+    records = load_dataset(place, own_columns(folder.config), labels=known.labels).records
+    if len(records) < slices:
+        raise InputError(f"{source}: {len(records)} records for {slices} slices; lower --slices")
+    made = make_rejoined(folder.config, name, slices, records)
     return ClientEntry(
         name=name, slices=list(made.fingerprints()), records=list(made.slice_sizes()), source=place
     )
@@ -102,10 +102,10 @@ def _widened(
 
 
 def _check(prepared: Prepared, name: str) -> None:
-    """Every new record can be learnt from, before anything is written."""
-    table = prepared.held.tables[name]
-    for record, content in zip(table.ids, table.contents, strict=True):
-        prepared.model.inputs.item(record, content)
+    """Check that every new record can be learnt from, before anything is written."""
+    (client,) = (client for client in prepared.data.local if client.name == name)
+    for record in client.records:
+        prepared.model.inputs.item(record.id, record.content)
 
 
 def _train(folder: RunFolder, prepared: Prepared, added: Sequence[int], tell: Listener) -> int:

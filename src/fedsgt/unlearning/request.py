@@ -20,7 +20,7 @@ from fedsgt.ledger.kinds import Kind
 from fedsgt.ledger.ledger import Entry
 from fedsgt.runs.description import Description
 from fedsgt.runs.folder import RunFolder
-from fedsgt.runs.records import load_holdings
+from fedsgt.runs.records import load_clients
 from fedsgt.runs.state import Erased, Live
 
 AGAIN = "~"  # client-3~2 is client-3 the second time
@@ -143,13 +143,13 @@ def _records(folder: RunFolder, live: Live, deletion: Deletion, numbers: Sequenc
             f"client {deletion.client} holds its records itself: it deletes single ones with fedsgt "
             "withdraw; whole slices, and all that it has, can be deleted here"
         )
-    held = load_holdings(folder.config, live.description, only=numbers).clients
+    clients = load_clients(folder.config, live.description, only=numbers).local
     wanted = list(dict.fromkeys(deletion.records or ()))
     found: set[str] = set()
     parts = []
     for number in numbers:
         gone = live.erased().get(number, Erased())
-        client = held[number].retained(gone.slices, gone.records)
+        client = clients[number].retained(gone.slices, gone.records)
         known = {record.id for record in client.records}
         here = [name for name in wanted if name in known]
         found.update(here)
@@ -157,7 +157,7 @@ def _records(folder: RunFolder, live: Live, deletion: Deletion, numbers: Sequenc
             parts.append(_part_of_records(number, client, here))
     missing = next((name for name in wanted if name not in found), None)
     if missing is not None:
-        hashes = {held[number].hash_of(missing) for number in numbers}
+        hashes = {clients[number].hash_of(missing) for number in numbers}
         before = _request_with(live, lambda part: not hashes.isdisjoint(part["records"]))
         problem = f"no record has the id {missing!r}" if before is None else f"{missing!r} {before}"
         raise InputError(f"client {deletion.client}: {problem}; nothing was changed")

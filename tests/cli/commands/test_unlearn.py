@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from command import fedsgt, shown
 
-from fedsgt.data import Columns, load_table
+from fedsgt.data import Columns, labels_of, load_dataset
 from fedsgt.runs.folder import open_run
 
 SETTINGS = {
@@ -72,9 +72,9 @@ def test_records_from_a_file_and_from_standard_input(run: str, tmp_path: Path) -
 
 
 def ids_of(run: str) -> list[str]:
-    from fedsgt.runs.records import load_holdings
+    from fedsgt.runs.records import load_clients
 
-    client = load_holdings(open_run(Path(run)).config).clients[0]
+    client = load_clients(open_run(Path(run)).config).local[0]
     return [json.dumps({"id": record.id}) for record in client.records]
 
 
@@ -152,15 +152,14 @@ def test_the_audit_fails_when_it_should(run: str) -> None:
 
 def test_a_client_comes_back(run: str, tmp_path: Path) -> None:
     shown("unlearn", run, "--client", "1", "--all")
-    table = load_table("digits", Columns(("image",)), split="public", limit=12)
-    columns = {"id": table.ids, "label": table.labels, "image": [content[0] for content in table.contents]}
-    pq.write_table(
-        pa.table({name: list(values) for name, values in columns.items()}), tmp_path / "new.parquet"
-    )
+    records = load_dataset("digits", Columns(("image",)), split="public", limit=12).records
+    ids, images = [record.id for record in records], [record.content[0] for record in records]
+    columns = {"id": ids, "label": labels_of(records), "image": images}
+    pq.write_table(pa.table(columns), tmp_path / "new.parquet")
     text = shown("rejoin", run, "--client", "1", "--data", str(tmp_path / "new.parquet"), "--slices", "2")
     assert "client-1~2 with 12 records in groups 2" in text
     assert "none depends on deleted data" in shown("audit", run)
-    left = fedsgt("unlearn", run, "--client", "client-1~2", "--records", "-", given=f"{table.ids[0]}\n")
+    left = fedsgt("unlearn", run, "--client", "client-1~2", "--records", "-", given=f"{ids[0]}\n")
     assert "1 record deleted, groups hit: 2" in left.stdout
     done = fedsgt("rejoin", run, "--client", "1", "--data", str(tmp_path / "nowhere.parquet"))
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)

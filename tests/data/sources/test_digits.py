@@ -7,8 +7,9 @@ import sys
 from importlib import import_module
 
 import pytest
+from dataset_columns import ids_of, owners_of
 
-from fedsgt.data import Columns, load_table
+from fedsgt.data import Columns, load_dataset
 from fedsgt.errors import InputError
 
 datasets_of_sklearn = import_module("sklearn.datasets")
@@ -16,18 +17,20 @@ COLUMNS = Columns(("ignored",))
 
 
 def test_parts_share_nothing_and_leave_nothing_out() -> None:
-    train, test, public = (load_table("digits", COLUMNS, split=part) for part in ("train", "test", "public"))
+    train, test, public = (
+        load_dataset("digits", COLUMNS, split=part) for part in ("train", "test", "public")
+    )
     assert [len(part) for part in (train, test, public)] == [1079, 359, 359]
-    assert len({*train.ids, *test.ids, *public.ids}) == 1797
-    assert train.ids[:4] == ("digits-0000", "digits-0001", "digits-0002", "digits-0005")
-    assert test.ids[:2] == ("digits-0004", "digits-0009")
-    assert public.ids[:2] == ("digits-0003", "digits-0008")
+    assert len({*ids_of(train.records), *ids_of(test.records), *ids_of(public.records)}) == 1797
+    assert ids_of(train.records)[:4] == ("digits-0000", "digits-0001", "digits-0002", "digits-0005")
+    assert ids_of(test.records)[:2] == ("digits-0004", "digits-0009")
+    assert ids_of(public.records)[:2] == ("digits-0003", "digits-0008")
     assert (train.label_count, train.label_names) == (10, tuple("0123456789"))
-    assert train.owners is None
+    assert {*owners_of(train.records)} == {None}
 
 
 def test_bytes_never_change_between_versions() -> None:
-    digests = b"".join(record.digest for record in load_table("digits", COLUMNS).records())
+    digests = b"".join(record.digest for record in load_dataset("digits", COLUMNS).records)
     expected = "9b95ea8c25e9fb325e45f9aaa061aa9f6a5047d8de22421aeaea595e07be0294"
     assert hashlib.sha256(digests).hexdigest() == expected
 
@@ -35,44 +38,45 @@ def test_bytes_never_change_between_versions() -> None:
 def test_images_and_labels_are_those_of_scikit_learn() -> None:
     image = import_module("PIL.Image")
     source = datasets_of_sklearn.load_digits()
-    table = load_table("digits", COLUMNS, split="test")
-    for record_id, label, (content,) in zip(table.ids, table.labels, table.contents, strict=True):
-        index = int(record_id.removeprefix("digits-"))
+    for record in load_dataset("digits", COLUMNS, split="test").records:
+        (content,), index = record.content, int(record.id.removeprefix("digits-"))
         assert isinstance(content, bytes)
         picture = image.open(io.BytesIO(content))
         assert (picture.format, picture.mode, picture.size) == ("PPM", "L", (8, 8))
         exact = source.data[index] * 255 / 16
         assert max(abs(a - b) for a, b in zip(picture.tobytes(), exact, strict=True)) <= 0.5
-        assert label == source.target[index]
+        assert record.label == source.target[index]
+        assert type(record.label) is int
 
 
 def test_a_limit_takes_some_of_them() -> None:
-    everything = load_table("digits", COLUMNS)
-    some = load_table("digits", COLUMNS, limit=50)
+    everything = load_dataset("digits", COLUMNS)
+    some = load_dataset("digits", COLUMNS, limit=50)
     assert len(some) == 50
-    assert some == everything.take(everything.index_of(some.ids))
+    assert set(some.records) < set(everything.records)
+    assert [*some.records] == sorted(some.records, key=lambda record: record.id)
 
 
 def test_the_test_split_may_be_named() -> None:
-    assert load_table("digits", COLUMNS, split="test", test="public").ids[0] == "digits-0003"
+    assert ids_of(load_dataset("digits", COLUMNS, split="test", test="public").records)[0] == "digits-0003"
     with pytest.raises(InputError, match="'digits' has no part validation; its parts: train, public, test"):
-        load_table("digits", COLUMNS, split="test", test="validation")
+        load_dataset("digits", COLUMNS, split="test", test="validation")
 
 
 def test_digits_have_ten_labels_and_no_owners() -> None:
-    assert load_table("digits", COLUMNS, labels=10).label_count == 10
+    assert load_dataset("digits", COLUMNS, labels=10).label_count == 10
     with pytest.raises(InputError, match=r"data\.labels is 9, but digits has 10"):
-        load_table("digits", COLUMNS, labels=9)
+        load_dataset("digits", COLUMNS, labels=9)
     with pytest.raises(
         InputError, match=r"no column 'client': .* allowed for data\.partition: iid or dirich"
     ):
-        load_table("digits", Columns(("image",), client="client"))
+        load_dataset("digits", Columns(("image",), client="client"))
 
 
 @pytest.mark.parametrize("limit", [0, -3])
 def test_a_limit_is_positive(limit: int) -> None:
     with pytest.raises(InputError, match=f"limit is {limit}; allowed: at least 1"):
-        load_table("digits", COLUMNS, limit=limit)
+        load_dataset("digits", COLUMNS, limit=limit)
 
 
 @pytest.mark.parametrize(
@@ -88,7 +92,7 @@ def test_a_missing_package_is_named(
         monkeypatch.setitem(sys.modules, name, None)
     monkeypatch.setitem(sys.modules, missing, None)
     with pytest.raises(InputError, match=rf"package {missing}, .*pip install 'fedsgt\[train\]'$"):
-        load_table(source, COLUMNS)
+        load_dataset(source, COLUMNS)
 
 
 def test_the_package_starts_without_what_only_sources_need() -> None:

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from dataset_columns import contents_of, ids_of
 
-from fedsgt.data import Columns, load_table
+from fedsgt.data import Columns, load_dataset
 from fedsgt.errors import InputError
 
 datasets = import_module("datasets")
@@ -42,30 +43,30 @@ def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[Any, ..
     """What the hub was asked for; it has the splits train, of five records, and validation, of three."""
     calls: list[tuple[Any, ...]] = []
 
-    def load_dataset(*arguments: Any) -> Any:
+    def answered(*arguments: Any) -> Any:
         calls.append(arguments)
         return datasets.DatasetDict(train=split("t", 5), validation=split("v", 3))
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(datasets, "load_dataset", load_dataset)
+    monkeypatch.setattr(datasets, "load_dataset", answered)
     return calls
 
 
 def test_images_stay_encoded_and_the_labels_are_declared(asked: list[tuple[Any, ...]]) -> None:
-    table = load_table("owner/name", COLUMNS)
-    assert table.ids == ("t0", "t1", "t2", "t3", "t4")
-    assert table.contents == tuple((jpeg(i),) for i in range(5))
+    table = load_dataset("owner/name", COLUMNS)
+    assert ids_of(table.records) == ("t0", "t1", "t2", "t3", "t4")
+    assert contents_of(table.records) == tuple((jpeg(i),) for i in range(5))
     assert table.labels == (0, 1, 0, 1, 0)
     assert (table.label_count, table.label_names) == (2, ("no", "yes"))
     assert asked == [("owner/name", None)]
 
 
 def test_the_test_split_is_found_or_named(asked: list[tuple[Any, ...]]) -> None:
-    assert load_table("name:config", COLUMNS, split="test").ids == ("v0", "v1", "v2")
-    assert load_table("name:config", COLUMNS, split="test", test="train", limit=2).label_count == 2
+    assert ids_of(load_dataset("name:config", COLUMNS, split="test").records) == ("v0", "v1", "v2")
+    assert load_dataset("name:config", COLUMNS, split="test", test="train", limit=2).label_count == 2
     assert asked == [("name", "config")] * 2
     with pytest.raises(InputError, match=r"'name' has no part dev; its parts: train, validation$"):
-        load_table("name", COLUMNS, split="test", test="dev")
+        load_dataset("name", COLUMNS, split="test", test="dev")
 
 
 def test_rows_that_a_data_set_leaves_out_are_left_out(
@@ -74,9 +75,9 @@ def test_rows_that_a_data_set_leaves_out_are_left_out(
     monkeypatch.chdir(tmp_path)
     shown = split("t", 5).select([3, 1])
     monkeypatch.setattr(datasets, "load_dataset", lambda *_: datasets.DatasetDict(train=shown))
-    table = load_table("name", COLUMNS)
-    assert table.ids == ("t1", "t3")
-    assert table.contents == ((jpeg(1),), (jpeg(3),))
+    table = load_dataset("name", COLUMNS)
+    assert ids_of(table.records) == ("t1", "t3")
+    assert contents_of(table.records) == ((jpeg(1),), (jpeg(3),))
 
 
 @pytest.mark.usefixtures("asked")
@@ -84,54 +85,52 @@ def test_problems_name_the_data_set_and_the_split() -> None:
     with pytest.raises(
         InputError, match=r"^owner/name \(train\) has no column 'text'; its columns: 'id', 'im"
     ):
-        load_table("owner/name", Columns(("text",)))
+        load_dataset("owner/name", Columns(("text",)))
     with pytest.raises(
         InputError, match=r"^owner/name \(train\): column 'label' has the id '0' in rows 0 and 2"
     ):
-        load_table("owner/name", Columns(("image",), id="label", label="id"), labels=2)
+        load_dataset("owner/name", Columns(("image",), id="label", label="id"), labels=2)
 
 
 @pytest.mark.parametrize("source", ["./name", "../name", "/no/such/folder", "~/no-such", "name.parquet", "."])
 def test_what_looks_like_a_path_never_goes_to_the_hub(source: str, asked: list[tuple[Any, ...]]) -> None:
     with pytest.raises(InputError, match=r"does not exist; allowed: a \.parquet|has no part train"):
-        load_table(source, COLUMNS)
+        load_dataset(source, COLUMNS)
     assert asked == []
 
 
 @pytest.mark.parametrize("source", ["a/b/c", "a b", "name:", "a\\b", "name:x:y"])
 def test_what_cannot_be_a_hub_name_never_goes_there(source: str, asked: list[tuple[Any, ...]]) -> None:
-    with pytest.raises(
-        InputError, match="is not here, nor can a hub data set be called that; allowed: digits"
-    ):
-        load_table(source, COLUMNS)
+    with pytest.raises(InputError, match="here, and no hub data set can have that name; allowed: digits"):
+        load_dataset(source, COLUMNS)
     assert asked == []
 
 
 def test_a_folder_that_is_here_comes_before_the_hub(asked: list[tuple[Any, ...]]) -> None:
     Path("owner/name").mkdir(parents=True)
     with pytest.raises(InputError, match="'owner/name' has no part train; its parts: none"):
-        load_table("owner/name", COLUMNS)
+        load_dataset("owner/name", COLUMNS)
     assert asked == []
 
 
 def test_a_failed_lookup_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    def load_dataset(*_: Any) -> Any:
+    def answered(*_: Any) -> Any:
         raise ValueError("Config name is missing.\nPlease pick one among\n\n['a', 'b']")
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(datasets, "load_dataset", load_dataset)
+    monkeypatch.setattr(datasets, "load_dataset", answered)
     problem = (
         r"^data\.source 'name' is neither .*: Config name is missing\. Please pick one among \['a', 'b'\]$"
     )
     with pytest.raises(InputError, match=problem):
-        load_table("name", COLUMNS)
+        load_dataset("name", COLUMNS)
 
 
 def test_without_a_network_the_error_is_one_line(tmp_path: Path) -> None:
     """In a process of its own, since the hub's client reads the switch when it is first imported."""
     code = (
-        "from fedsgt.data import Columns, load_table\nfrom fedsgt.errors import InputError\n"
-        "try:\n    load_table('fedsgt/no-such-data', Columns(('image',)))\n"
+        "from fedsgt.data import Columns, load_dataset\nfrom fedsgt.errors import InputError\n"
+        "try:\n    load_dataset('fedsgt/no-such-data', Columns(('image',)))\n"
         "except InputError as error:\n    print(error)"
     )
     environment = {**os.environ, "HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path)}

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
+from dataset_columns import ids_of
 from pydantic import ValidationError
 from remote_world import LABELS, SLICES, Federation, make_federation, make_run
 
@@ -66,7 +67,7 @@ def test_cut_short_before_the_file_was_rewritten(
         with pytest.raises(RuntimeError):
             own.withdraw([own.hash_of("a03")], stale)
     assert "a03" in federation.ids("a")
-    assert "a03" not in own.table(LABELS).ids, "left out all the same"
+    assert "a03" not in ids_of(own.records(LABELS)), "left out all the same"
     own.withdraw([own.hash_of("a03")], stale)
     assert "a03" not in federation.ids("a")
 
@@ -81,7 +82,7 @@ def test_a_tombstone_leaves_the_file_alone(federation: Federation) -> None:
     before = federation.source("a").read_bytes()
     withdraw(federation.own("a"), "a03")
     assert federation.source("a").read_bytes() == before
-    assert "a03" not in federation.own("a").table(LABELS).ids
+    assert "a03" not in ids_of(federation.own("a").records(LABELS))
 
 
 def test_kept_activations_of_changed_slices_go(federation: Federation) -> None:
@@ -100,12 +101,12 @@ def test_withdrawn_from_one_run_it_stays_in_the_others(federation: Federation) -
     other = make_run(federation, "y", slices=SLICES)
     own, first = federation.own("a"), federation.run().description.id
     assert withdraw(own, "a03", run=first) == [], "the other run still learns from that slice"
-    assert "a03" not in own.table(LABELS, first).ids
-    assert "a03" in own.table(LABELS, other.description.id).ids
-    assert "a03" not in own.table(LABELS).ids, "who does not say which run gets it for none"
+    assert "a03" not in ids_of(own.records(LABELS, first))
+    assert "a03" in ids_of(own.records(LABELS, other.description.id))
+    assert "a03" not in ids_of(own.records(LABELS)), "who does not say which run gets it for none"
     assert "a03" in federation.ids("a")
     withdraw(own, "a03")
-    assert "a03" not in own.table(LABELS, other.description.id).ids
+    assert "a03" not in ids_of(own.records(LABELS, other.description.id))
     assert "a03" not in federation.ids("a")
 
 
@@ -120,7 +121,7 @@ def test_a_record_that_comes_back_stays_out(federation: Federation) -> None:
     whole = federation.source("a").read_bytes()
     withdraw(federation.own("a"), "a03")
     federation.source("a").write_bytes(whole)
-    assert "a03" not in federation.own("a").table(LABELS).ids
+    assert "a03" not in ids_of(federation.own("a").records(LABELS))
 
 
 @pytest.mark.parametrize("name", ["state/withdrawn.json", "state/enrolments/x.json"])
@@ -135,11 +136,11 @@ def test_the_salt_is_for_its_owner_only(federation: Federation) -> None:
     salt = federation.folder / "a" / "salt"
     os.chmod(salt, 0o644)
     with pytest.raises(InputError, match="chmod 600"):
-        federation.own("a").table(LABELS)
+        federation.own("a").records(LABELS)
     os.chmod(salt, 0o600)
     salt.write_bytes(b"short")
     with pytest.raises(InputError, match=r"salt: salt is 5 bytes long"):
-        federation.own("a").table(LABELS)
+        federation.own("a").records(LABELS)
 
 
 @pytest.mark.parametrize("run", ["../../x", "", "A" * 32, "0" * 33])

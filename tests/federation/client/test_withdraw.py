@@ -15,6 +15,7 @@ import pytest
 import remote_world
 import typer
 from click.testing import Result
+from dataset_columns import ids_of
 from remote_world import LABELS, SLICES, Federation, desk_process, make_federation, make_run
 from typer.testing import CliRunner
 from withdraw_child import withdraw_and_die
@@ -104,7 +105,7 @@ def test_from_one_run_only(federation: Federation) -> None:
     assert [outcome.run for outcome in outcomes] == [first]
     assert federation.requests("y") == []
     assert "a07" in federation.ids("a")
-    assert "a07" not in federation.own("a").table(LABELS, first).ids
+    assert "a07" not in ids_of(federation.own("a").records(LABELS, first))
     outcomes = withdraw(federation.settings("a"), Deletion("a", records=("a07",)))
     assert [outcome.run for outcome in outcomes] == [other], "the first has forgotten it already"
     assert "a07" not in federation.ids("a")
@@ -210,7 +211,7 @@ class Killed:
     def resume(self, record: str, by_command: bool) -> None:
         """At the next start of the client, or by the same command; which knows if all was done already."""
         settings = self.federation.settings("a")
-        there = record in self.federation.own("a").table(LABELS).ids
+        there = record in ids_of(self.federation.own("a").records(LABELS))
         if by_command and there:
             outcomes = withdraw(settings, Deletion("a", records=(record,)))
         else:

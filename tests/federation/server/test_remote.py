@@ -14,7 +14,7 @@ from flower_internals import NodeInfo
 from flwr.app import Context, Message, RecordDict
 from tiny_world import LABELS, Quiet, World, build, made
 
-from fedsgt.build.prepare import Prepared, describe, prepare_held
+from fedsgt.build.prepare import Prepared, describe, prepare_clients
 from fedsgt.build.train import train
 from fedsgt.config import Config
 from fedsgt.engine.flower.local_grid import RUN, LocalGrid
@@ -28,7 +28,7 @@ from fedsgt.proof.rebuild import rebuild
 from fedsgt.proof.verify import Progress, Refused, refused_in, verify
 from fedsgt.runs.description import Description
 from fedsgt.runs.folder import RunFolder, create_run
-from fedsgt.runs.records import Holdings
+from fedsgt.runs.records import ClientData
 from fedsgt.unlearning.request import Deletion
 from fedsgt.unlearning.unlearn import recover, unlearn
 
@@ -100,12 +100,10 @@ def site_of(homes: Path, grid: LocalGrid | None = None) -> RemoteClients:
 
 def at_home(homes: Path, run: Config) -> Prepared:
     """The same clients, as if all their records were here."""
-    tables, clients = {}, []
-    for name in NAMES:
-        own = ClientRecords(load_client(homes / name))
-        tables[name] = own.table(LABELS)
-        clients.append(own.client(name, run.slices_per_client()[0], LABELS))
-    return prepare_held(run, Holdings(tuple(clients), tables, LABELS, None))
+    owners = {name: ClientRecords(load_client(homes / name)) for name in NAMES}
+    slices = run.slices_per_client()[0]
+    clients = tuple(own.client(name, slices, LABELS) for name, own in owners.items())
+    return prepare_clients(run, ClientData(clients, LABELS, None))
 
 
 def trained_here(homes: Path, run: Config, path: Path) -> RunFolder:

@@ -83,10 +83,10 @@ def _demonstrate(output: Path, overrides: Sequence[str]) -> None:
 
 def _deletions(folder: RunFolder) -> list[tuple[str, Deletion]]:
     """Some records of a client, a slice of another, and all of a third; what the commands would be."""
-    from fedsgt.runs.records import load_holdings
+    from fedsgt.runs.records import load_clients
     from fedsgt.unlearning.request import Deletion
 
-    clients = load_holdings(folder.config, folder.live().description).clients
+    clients = load_clients(folder.config, folder.live().description).local
     first, second, third = (clients[len(clients) * share // 10] for share in (3, 6, 2))
     last = second.slices - 1
     slices = [part for part in first.cut() if part]
@@ -105,7 +105,7 @@ def _predict(folder: RunFolder) -> None:
 
     test = load_test(folder.config, folder.description.labels)
     try:
-        answer = Predictor(folder).predict(test.contents, test.ids)
+        answer = Predictor(folder).predict(test.records)
     except Exhausted as error:
         typer.echo(f"predicting {error}")
         return

@@ -16,7 +16,7 @@ from fedsgt.errors import InputError
 from fedsgt.words import counted
 
 if TYPE_CHECKING:
-    from fedsgt.data import Content
+    from fedsgt.data import Record
     from fedsgt.runs.folder import RunFolder
     from fedsgt.serving.predictor import Predictions
 
@@ -46,13 +46,14 @@ def predict(
     if limit is not None and not test:
         raise InputError("--limit goes with --test")
     ready_to_train()
+    from fedsgt.data import labels_of
     from fedsgt.runs.folder import open_run
     from fedsgt.serving.predictor import Predictor
 
     folder = open_run(run)
-    ids, contents, labels = _records(folder, files or [], test, limit)
-    answer = Predictor(folder, strategy).predict(contents, ids, agreement)
-    about = _about(answer, labels)
+    records = _records(folder, files or [], test, limit)
+    answer = Predictor(folder, strategy).predict(records, agreement)
+    about = _about(answer, labels_of(records) if test else None)
     names = folder.live().description.label_names
     if answer.damaged:
         damaged = counted(len(answer.damaged), "module")
@@ -63,17 +64,14 @@ def predict(
         typer.echo(json.dumps({**about, "records": _lines(answer, names)}, indent=1))
 
 
-def _records(
-    folder: RunFolder, files: Sequence[str], test: bool, limit: int | None
-) -> tuple[Sequence[str], Sequence[Content], Sequence[int] | None]:
-    """Ids and contents; labels where they are known."""
+def _records(folder: RunFolder, files: Sequence[str], test: bool, limit: int | None) -> Sequence[Record]:
+    """Return the records of the files, or the run's test records, which have labels."""
     from fedsgt.runs.records import load_test
     from fedsgt.serving.inputs import read_records
 
     if not test:
-        return *read_records(files, folder.config, sys.stdin.buffer), None
-    table = load_test(folder.config, folder.description.labels)
-    return table.ids[:limit], table.contents[:limit], table.labels[:limit]
+        return read_records(files, folder.config, sys.stdin.buffer)
+    return load_test(folder.config, folder.description.labels).records[:limit]
 
 
 def _about(answer: Predictions, labels: Sequence[int] | None) -> dict[str, Any]:

@@ -17,18 +17,18 @@ def records(
 ) -> None:
     """List a client's records that are not deleted: id, slice and group. For the client's eyes only."""
     from fedsgt.runs.folder import open_run
-    from fedsgt.runs.records import load_holdings
+    from fedsgt.runs.records import load_clients
     from fedsgt.unlearning.request import enrolments
 
     folder = open_run(run)
     live = folder.live()
     numbers = enrolments(live.description, client)
-    held = load_holdings(folder.config, live.description, live.erased(), only=numbers).clients
+    clients = load_clients(folder.config, live.description, live.erased(), only=numbers).local
     found = [
-        {"client": held[number].name, "id": record.id, "slice": index, "group": group}
+        {"client": clients[number].name, "id": record.id, "slice": index, "group": group}
         for number in numbers
         for index, (part, group) in enumerate(
-            zip(held[number].cut(), live.description.groups_of[number], strict=True)
+            zip(clients[number].cut(), live.description.groups_of[number], strict=True)
         )
         for record in part
     ]

@@ -1,20 +1,20 @@
-"""Where records come from: the embedded digits, parquet files, or a data set of the hub."""
+"""Open a source of records: the embedded digits, parquet files, or a data set of the hub."""
 
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal
 
-from fedsgt.data.sources.arrow import table_from_arrow
-from fedsgt.data.sources.digits import PARTS, digits_table
+from fedsgt.data.dataset import Columns, Dataset
+from fedsgt.data.sources.arrow import dataset_from_arrow
+from fedsgt.data.sources.digits import PARTS, load_digits
 from fedsgt.data.sources.hub import open_hub, read_split
 from fedsgt.data.sources.parquet import SUFFIX, parts_of, read_parquet
-from fedsgt.data.table import Columns, Table
 from fedsgt.errors import InputError
 
 DIGITS = "digits"
 
 
-def load_table(
+def load_dataset(
     source: str,
     columns: Columns,
     *,
@@ -22,12 +22,12 @@ def load_table(
     test: str | None = None,
     labels: int | None = None,
     limit: int | None = None,
-) -> Table:
-    """The records of one split, in the order of their ids.
+) -> Dataset:
+    """Return the records of one split, in the order of their ids.
 
-    `test` says what the test split is: a parquet file, or a part of the source by its name; by default the
-    part called test, or else validation. `labels` stands above what the source declares. Digits have columns
-    of their own; `public` is the part of them that no client holds.
+    `test` names the test split: a parquet file or a part of the source; by default the part called test, or
+    else validation. `labels` overrides the number of labels that the source declares. Digits have columns of
+    their own; their part `public` is held by no client.
     """
     if limit is not None and limit < 1:
         raise InputError(f"limit is {limit}; allowed: at least 1 record")
@@ -48,21 +48,21 @@ def load_table(
     part = _part(wanted, splits, source)
     where = f"{source} ({part})"
     rows = read_split(splits[part], columns.names(), where)
-    return table_from_arrow(rows, columns, where=where, labels=labels, limit=limit)
+    return dataset_from_arrow(rows, columns, where=where, labels=labels, limit=limit)
 
 
-def _from_digits(wanted: tuple[str, ...], columns: Columns, labels: int | None, limit: int | None) -> Table:
+def _from_digits(wanted: tuple[str, ...], columns: Columns, labels: int | None, limit: int | None) -> Dataset:
     if columns.client is not None:
         raise InputError(
             f"{DIGITS} has no column {columns.client!r}: its records have no owners; "
             "allowed for data.partition: iid or dirichlet"
         )
-    return digits_table(_part(wanted, PARTS, DIGITS), labels=labels, limit=limit)
+    return load_digits(_part(wanted, PARTS, DIGITS), labels=labels, limit=limit)
 
 
 def _from_single_file(
     source: str, wanted: tuple[str, ...], columns: Columns, labels: int | None, limit: int | None
-) -> Table:
+) -> Dataset:
     path = _existing_file(source, "data.source")
     if wanted != ("train",):
         raise InputError(
@@ -72,13 +72,13 @@ def _from_single_file(
     return _from_file(path, columns, labels, limit)
 
 
-def _from_file(path: Path, columns: Columns, labels: int | None, limit: int | None) -> Table:
+def _from_file(path: Path, columns: Columns, labels: int | None, limit: int | None) -> Dataset:
     rows = read_parquet(path, columns.names())
-    return table_from_arrow(rows, columns, where=str(path), labels=labels, limit=limit)
+    return dataset_from_arrow(rows, columns, where=str(path), labels=labels, limit=limit)
 
 
 def _is_path(text: str) -> bool:
-    """Whether this means a file or folder even if there is none, so that the hub is not asked for it."""
+    """Return whether the text means a file or folder, there or not; the hub is not asked for such a text."""
     return text.startswith((".", "~")) or text.endswith(SUFFIX) or Path(text).is_absolute()
 
 
@@ -92,7 +92,7 @@ def _existing_file(text: str, key: str) -> Path:
 
 
 def _part(wanted: tuple[str, ...], present: Iterable[str], where: str) -> str:
-    """The first wanted part that is there."""
+    """Return the first wanted part that the source has."""
     names = list(present)
     for name in wanted:
         if name in names:

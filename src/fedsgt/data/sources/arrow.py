@@ -1,49 +1,48 @@
-"""From rows in Arrow's form, which parquet files and hub data sets both come in, to a checked `Table`."""
+"""Checked records from Arrow tables, the form in which parquet files and hub data sets are both read."""
 
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fedsgt.data.table import ROW, Columns, Table, checked_labels, rows_to_use
+from fedsgt.data.dataset import ROW, Columns, Dataset, checked_labels, rows_to_use
+from fedsgt.data.records import Record
 from fedsgt.errors import InputError
 from fedsgt.files.optional import require
 
-# Noted beside the schema of a file whose last row was deleted: it is as empty as it should be.
+# Written into the schema of a file whose last row was deleted: only such a file may be empty.
 ERASED = b"fedsgt.erased"
 
 
-def table_from_arrow(
+def dataset_from_arrow(
     rows: Any, columns: Columns, *, where: str, labels: int | None, limit: int | None
-) -> Table:
-    """The rows of a pyarrow table as records in the order of their ids; `where` begins every error."""
+) -> Dataset:
+    """Return the rows of a pyarrow table as records in the order of their ids; `where` begins every error."""
     if not rows.num_rows and ERASED not in (rows.schema.metadata or {}):
         raise InputError(f"{where}: there are no rows; allowed: at least one record")
     count, names = _label_count(rows.schema.metadata, columns.label, labels, where)
     ids = (
+        # Nine digits, so that ids sort as row numbers do.
         [f"{row:09d}" for row in range(rows.num_rows)]
         if columns.id == ROW
         else _names(rows, columns.id, where)
     )
     _check_unique(ids, columns.id, where)
-    owners = None if columns.client is None else _names(rows, columns.client, where)
+    owners: Sequence[str | None] = (
+        [None] * len(ids) if columns.client is None else _names(rows, columns.client, where)
+    )
     chosen = rows_to_use(ids, limit)
-    # Before content is copied out of Arrow's memory: what is not used costs nothing.
+    ids, owners = [ids[row] for row in chosen], [owners[row] for row in chosen]
+    # Rows are chosen before contents are copied out of Arrow's memory, so that unused ones cost nothing.
     rows, order = _filtered(rows, chosen)
-    ids = [ids[row] for row in chosen]
     values = _python(rows.column(columns.label), columns.label, where)
     inputs = [_contents(rows, name, order, ids, where) for name in columns.inputs]
-    return Table(
-        ids=tuple(ids),
-        labels=checked_labels([values[row] for row in order], ids, count, where),
-        contents=tuple(zip(*inputs, strict=True)),
-        owners=None if owners is None else tuple(owners[row] for row in chosen),
-        label_count=count,
-        label_names=names,
-    )
+    checked = checked_labels([values[row] for row in order], ids, count, where)
+    fields = zip(ids, zip(*inputs, strict=True), checked, owners, strict=True)
+    return Dataset(tuple(Record(*values) for values in fields), count, names)
 
 
 def check_columns(present: Sequence[str], wanted: Sequence[str], where: str) -> None:
-    """Every wanted column is there, once."""
+    """Check that every wanted column is there exactly once."""
     for name in wanted:
         if present.count(name) != 1:
             problem = "has no column" if name not in present else "has more than one column"
@@ -53,9 +52,9 @@ def check_columns(present: Sequence[str], wanted: Sequence[str], where: str) -> 
 def _label_count(
     metadata: Mapping[bytes, bytes] | None, column: str, labels: int | None, where: str
 ) -> tuple[int, tuple[str, ...] | None]:
-    """How many labels there are, and their names.
+    """Return how many labels there are, and their names if the source declares as many.
 
-    Never from the labels that occur: deleted records must leave no trace, not even in the shape of a head.
+    Labels are never counted in the records: deleted ones must leave no trace, not even in a head's shape.
     """
     names = _declared_names(metadata or {}, column)
     count = labels if labels is not None else len(names or ())
@@ -69,7 +68,7 @@ def _label_count(
 
 
 def _declared_names(metadata: Mapping[bytes, bytes], column: str) -> tuple[str, ...] | None:
-    """Names of a ClassLabel, as the datasets library notes them beside an Arrow schema."""
+    """Return the names of a ClassLabel, which the datasets library writes into the Arrow schema."""
     try:
         feature = json.loads(metadata[b"huggingface"])["info"]["features"][column]
         names = feature["names"] if feature["_type"] == "ClassLabel" else None
@@ -79,7 +78,7 @@ def _declared_names(metadata: Mapping[bytes, bytes], column: str) -> tuple[str, 
 
 
 def _names(rows: Any, name: str, where: str) -> list[str]:
-    """A column of ids or owners: texts, or whole numbers taken as texts."""
+    """Return a column of ids or owners as texts; whole numbers are allowed too."""
     types = require("pyarrow").types
     kind = _plain_type(rows.column(name).type)
     if not (types.is_integer(kind) or _is_text(kind)):
@@ -108,12 +107,12 @@ def _check_unique(ids: Sequence[str], name: str, where: str) -> None:
 
 
 def _filtered(rows: Any, chosen: Sequence[int]) -> tuple[Any, Sequence[int]]:
-    """The chosen rows alone, and where each of them is now."""
+    """Return the table of the chosen rows, and the place that each of them has in it."""
     if len(chosen) == rows.num_rows:
         return rows, chosen
     in_file_order = sorted(chosen)
     place = {row: index for index, row in enumerate(in_file_order)}
-    # A filter keeps the chunks that there are; Arrow's `take` may join them, which fails beyond 2 GiB.
+    # A filter keeps the chunks as they are; Arrow's `take` may join them, which fails beyond 2 GiB.
     mask = require("pyarrow").array([row in place for row in range(rows.num_rows)])
     return rows.filter(mask), [place[row] for row in chosen]
 
@@ -121,7 +120,7 @@ def _filtered(rows: Any, chosen: Sequence[int]) -> tuple[Any, Sequence[int]]:
 def _contents(
     rows: Any, name: str, order: Sequence[int], ids: Sequence[str], where: str
 ) -> list[bytes | str]:
-    """One input column: texts, bytes, or the datasets library's images, of which the bytes are taken."""
+    """Return one input column: texts, bytes, or the bytes inside the datasets library's image structures."""
     column = rows.column(name)
     types = require("pyarrow").types
     if types.is_struct(column.type) and column.type.get_field_index("bytes") >= 0:
@@ -151,7 +150,7 @@ def _python(column: Any, name: str, where: str) -> list[Any]:
 
 
 def _plain_type(kind: Any) -> Any:
-    """The type of the values themselves where equal ones are stored once."""
+    """Return the type of the values themselves, also where a dictionary stores equal values once."""
     return kind.value_type if require("pyarrow").types.is_dictionary(kind) else kind
 
 

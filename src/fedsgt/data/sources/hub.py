@@ -13,17 +13,17 @@ _HUB_ID = re.compile(r"(?P<name>[\w.-]+(/[\w.-]+)?)(:(?P<config>[\w.-]+))?")
 
 
 def open_hub(source: str) -> Mapping[str, Any]:
-    """The splits of a hub data set, `name`, `owner/name` or either with `:config`."""
+    """Return the splits of a hub data set: `name` or `owner/name`, perhaps with `:config` behind it."""
     match = _HUB_ID.fullmatch(source)
     if match is None:
         raise InputError(
-            f"data.source {source!r} is not here, nor can a hub data set be called that; "
+            f"data.source {source!r} is no file or folder here, and no hub data set can have that name; "
             "allowed: digits, a parquet file, a folder of them, or owner/name:config"
         )
     datasets = require("datasets")
     try:
         splits: Mapping[str, Any] = datasets.load_dataset(match["name"], match["config"])
-    except Exception as error:  # Its builders and the hub's client raise errors of any kind.
+    except Exception as error:  # dataset builders and the hub's client raise errors of any kind
         raise InputError(
             f"data.source {source!r} is neither a file or folder here nor a data set that the hub gives: "
             f"{one_line(error)}"
@@ -32,6 +32,6 @@ def open_hub(source: str) -> Mapping[str, Any]:
 
 
 def read_split(split: Any, columns: Sequence[str], where: str) -> Any:
-    """Those columns of one split, as a pyarrow table; images stay encoded, as they are stored."""
+    """Return those columns of one split as a pyarrow table; images stay encoded, as they are stored."""
     check_columns(split.column_names, columns, where)
     return split.select_columns(list(columns)).with_format("arrow")[:]

@@ -16,7 +16,7 @@ SUFFIX = ".parquet"
 
 
 def read_parquet(path: Path, columns: Sequence[str]) -> Any:
-    """Those columns of a parquet file, as a pyarrow table."""
+    """Return those columns of a parquet file as a pyarrow table."""
     arrow, parquet = require("pyarrow"), require("pyarrow.parquet")
     try:
         with parquet.ParquetFile(path) as file:
@@ -27,21 +27,24 @@ def read_parquet(path: Path, columns: Sequence[str]) -> Any:
 
 
 def parts_of(folder: Path) -> dict[str, Path]:
-    """The parts in a folder by name: `train` for train.parquet."""
+    """Return the parts in a folder by name: `train` for train.parquet."""
     return {path.stem: path for path in sorted(folder.glob(f"*{SUFFIX}")) if path.is_file()}
 
 
 def training_file(source: str) -> Path | None:
-    """The local parquet file that the source's training records are in, if there is one."""
+    """Return the local parquet file with the source's training records; None if there is none."""
     path = Path(source).expanduser()
     if path.is_dir():
         path = parts_of(path).get("train", path)
-    # A link would be replaced, and the records stay where it leads.
+    # Resolved, because a rewrite would replace a link and leave the records where it leads.
     return path.resolve() if path.is_file() else None
 
 
 def rewrite_parquet(path: Path, id_column: str, gone: Collection[str]) -> None:
-    """The file without the rows of these ids: a reader, also one after a crash, sees the old or the new."""
+    """Rewrite the file without the rows of these ids.
+
+    A reader sees the old file or the new one and nothing between, also after a crash.
+    """
     arrow, parquet = require("pyarrow"), require("pyarrow.parquet")
     with parquet.ParquetFile(path) as file:
         rows = file.read()

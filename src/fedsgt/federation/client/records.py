@@ -14,10 +14,9 @@ from typing import Annotated, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from fedsgt.data import Client, Columns, Table, load_table, record_hash
+from fedsgt.data import ROW, Client, Columns, Record, load_dataset, record_hash
 from fedsgt.data.fingerprints import check_salt
 from fedsgt.data.sources.parquet import read_parquet, rewrite_parquet, training_file
-from fedsgt.data.table import ROW
 from fedsgt.errors import InputError, Tellable
 from fedsgt.federation.settings import ClientSettings
 from fedsgt.files.durable import read_limited
@@ -96,17 +95,17 @@ class ClientRecords:
 
     def client(self, name: str, slices: int, labels: int, run: str | None = None) -> Client:
         """This client, as it takes part in a run under this name."""
-        return Client(name, self.table(labels, run).records(), slices, self.slicing_seed, self.salt)
+        return Client(name, self.records(labels, run), slices, self.slicing_seed, self.salt)
 
     def enrolled(self, enrolment: Enrolment) -> Client:
         return self.client(enrolment.name, enrolment.slices, enrolment.labels, enrolment.run)
 
-    def table(self, labels: int, run: str | None = None) -> Table:
-        """The records for this run; without one, those that are withdrawn from no run."""
+    def records(self, labels: int, run: str | None = None) -> tuple[Record, ...]:
+        """Return the records for this run; without one, those that are withdrawn from no run."""
         data, gone = self.settings.data, self.withdrawn(run)
         columns = Columns(self._inputs(), data.id_column, data.label_column)
-        table = load_table(data.source, columns, labels=labels)
-        return table.take(row for row, name in enumerate(table.ids) if self.hash_of(name) not in gone)
+        found = load_dataset(data.source, columns, labels=labels).records
+        return tuple(record for record in found if self.hash_of(record.id) not in gone)
 
     def hash_of(self, record: str) -> str:
         """How a withdrawn record is remembered."""

@@ -12,10 +12,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from fedsgt.build.prepare import make_recipe, slice_data
+from fedsgt.build.prepare import make_recipe
 from fedsgt.config import Config
 from fedsgt.config.model import Engine, Privacy
-from fedsgt.data import Client, Table
+from fedsgt.data import Client
 from fedsgt.data.sources.parquet import training_file
 from fedsgt.engine.flower.messages import TrainingAnswer, TrainingOrder
 from fedsgt.engine.flower.node import PoolNode
@@ -40,7 +40,6 @@ class Session:
     signature: str
     run: Config
     client: Client
-    table: Table
     pool: Pool
     node: PoolNode
 
@@ -60,8 +59,8 @@ class ClientTrainer:
         with self.turn, self._awake():
             session = self._session(about)
             model = open_model(session.run, about["labels"])
-            for name, content in zip(session.table.ids, session.table.contents, strict=True):
-                model.inputs.item(name, content)
+            for record in session.client.records:
+                model.inputs.item(record.id, record.content)
             recipe = make_recipe(session.run, about["labels"], model)
             return {
                 "fingerprints": session.client.fingerprints(),
@@ -142,16 +141,15 @@ class ClientTrainer:
         if run_id is not None:
             self.own.enrol(Enrolment(run=run_id, name=name, slices=about["slices"], labels=about["labels"]))
         self._sweep()
-        table = self.own.table(about["labels"], run_id)
-        whole = Client(name, table.records(), about["slices"], self.own.slicing_seed, self.own.salt)
+        whole = self.own.client(name, about["slices"], about["labels"], run_id)
         client = whole.retained(about["erased"]["slices"], about["erased"]["records"])
         run = self._settings(about["settings"])
-        held = {name: slice_data(client, table)}
+        slices = {name: client.training_slices()}
         setup = Setup(
-            run, about["labels"], held, None, self.module_cache.get, self.own.cache, {name: client.salt}
+            run, about["labels"], slices, None, self.module_cache.get, self.own.cache, {name: client.salt}
         )
         pool: Pool = Processes(setup, run.engine.workers) if run.engine.workers else Inline(setup)
-        return Session(signature, run, client, table, pool, PoolNode(pool, self.module_cache))
+        return Session(signature, run, client, pool, PoolNode(pool, self.module_cache))
 
     def _sweep(self) -> None:
         """What stands in the place of destroyed activations: nobody is left who might write them."""

@@ -18,7 +18,7 @@ from flwr.serverapp import Grid
 from fedsgt.build.client_access import counted_in, run_info
 from fedsgt.build.prepare import Prepared
 from fedsgt.config import Config
-from fedsgt.data.remote_client import Registered
+from fedsgt.data import RemoteClient
 from fedsgt.engine.events import Listener, Note
 from fedsgt.engine.flower.engine import FlowerEngine
 from fedsgt.engine.flower.messages import size_of, text_message, text_of
@@ -28,7 +28,7 @@ from fedsgt.errors import InputError
 from fedsgt.files.encoding import frames
 from fedsgt.runs.description import ClientEntry, Description
 from fedsgt.runs.folder import RunFolder
-from fedsgt.runs.records import Holdings
+from fedsgt.runs.records import ClientData
 from fedsgt.runs.state import Erased
 from fedsgt.words import LONGEST_MESSAGE, printable
 
@@ -56,9 +56,9 @@ class RemoteClients:
                 found[name] = Connection(node.node_id, node.last_activated_at)
         return found
 
-    def holdings(
+    def load_clients(
         self, run: Config, known: Description | None = None, erased: Mapping[int, Erased] | None = None
-    ) -> Holdings:
+    ) -> ClientData:
         """What each client shows of its records, without those that were deleted."""
         if run.data.labels is None:
             raise InputError("data.labels: not given; with remote clients the server cannot count them")
@@ -75,7 +75,7 @@ class RemoteClients:
         left = {name: client for name, client in gone.items() if client is not None}
         abouts = {name: self._about(run, known, name, slices[name]) for name in names if name not in left}
         clients = self._registered(run, known, abouts) | left
-        return Holdings((), {}, run.data.labels, None, tuple(clients[name] for name in names))
+        return ClientData((), run.data.labels, None, tuple(clients[name] for name in names))
 
     @contextmanager
     def engine(self, folder: RunFolder, prepared: Prepared, tell: Listener) -> Iterator[FlowerEngine]:
@@ -117,9 +117,9 @@ class RemoteClients:
 
     def _registered(
         self, run: Config, known: Description | None, abouts: Mapping[str, Mapping[str, Any]]
-    ) -> dict[str, Registered]:
+    ) -> dict[str, RemoteClient]:
         """Ask all, as they connect, until each has answered."""
-        found: dict[str, Registered] = {}
+        found: dict[str, RemoteClient] = {}
         asked: dict[str, str] = {}
         failures: Counter[str] = Counter()
         told, deadline = "", time.monotonic() + run.engine.timeout
@@ -156,7 +156,7 @@ class RemoteClients:
         if failures[name] >= MOST_FAILURES:
             raise InputError(f"client {name} cannot register ({reason(reply)})")
 
-    def _gone(self, known: Description | None, entry: ClientEntry) -> Registered | None:
+    def _gone(self, known: Description | None, entry: ClientEntry) -> RemoteClient | None:
         """A client that has deleted all it had is asked nothing any more: it may be gone for good."""
         erased = self.erased.get(entry.name, Erased()).slices
         if known is None or entry.node is None or not erased.issuperset(range(len(entry.slices))):
@@ -167,19 +167,19 @@ class RemoteClients:
             for index, (mark, held) in enumerate(zip(entry.slices, entry.records, strict=True))
         )
         sizes = (0,) * len(marks)
-        return Registered(entry.name, marks, sizes, entry.node, known.backbone, known.profile)
+        return RemoteClient(entry.name, marks, sizes, entry.node, known.backbone, known.profile)
 
-    def _as_known(self, known: Description | None, name: str) -> Registered:
+    def _as_known(self, known: Description | None, name: str) -> RemoteClient:
         """Of a client that does not answer: what it registered before, if it has deleted nothing since."""
         entry = next((client for client in known.clients if client.name == name), None) if known else None
         if entry is None or known is None or name in self.erased:
             raise InputError(f"client {name} does not answer, and only it can say what it holds now")
         assert entry.node is not None
-        return Registered(
+        return RemoteClient(
             name, tuple(entry.slices), tuple(entry.records), entry.node, known.backbone, known.profile
         )
 
-    def _read(self, name: str, slices: int, reply: Message) -> Registered:
+    def _read(self, name: str, slices: int, reply: Message) -> RemoteClient:
         """What a client says, which may be anything."""
         try:
             if size_of(reply.content) > MOST_BYTES:
@@ -189,7 +189,7 @@ class RemoteClients:
                 raise InputError(f"client {name}: {printable(said['problem'], LONGEST_MESSAGE)}")
             marks, sizes = _marks(said["fingerprints"], slices), _sizes(said["records"], slices)
             profile = {str(key): str(value) for key, value in dict(said["profile"]).items()}
-            return Registered(name, marks, sizes, self.keys[name], str(said["backbone"]), profile)
+            return RemoteClient(name, marks, sizes, self.keys[name], str(said["backbone"]), profile)
         except InputError:
             raise
         except Exception as error:  # there are more ways than can be listed

@@ -1,49 +1,29 @@
-"""A table keeps its rows together, and a limited one depends on ids alone."""
+"""A data set has each record once and shows none, and a limited one depends on ids alone."""
 
 from random import Random
 from typing import Any
 
 import pytest
 
-from fedsgt.data import Columns, Record, Table, content_digest
-from fedsgt.data.table import rows_to_use
+from fedsgt.data import Columns, Dataset, Record
+from fedsgt.data.dataset import rows_to_use
 from fedsgt.errors import InputError
 
-TABLE = Table(("a", "b", "c"), (1, 0, 1), ((b"x", "p"), (b"y", "q"), (b"z", "r")), ("u", "v", "u"), 2)
+RECORDS = (Record("a", (b"x", "p"), 1, "u"), Record("b", (b"y", "q"), 0, "v"))
 
 
-def test_records_stand_for_the_whole_content() -> None:
-    assert TABLE.records() == (
-        Record("a", content_digest(b"x", "p"), 1),
-        Record("b", content_digest(b"y", "q"), 0),
-        Record("c", content_digest(b"z", "r"), 1),
-    )
-    assert TABLE.records() is TABLE.records()
-
-
-def test_take_keeps_rows_together() -> None:
-    assert TABLE.take([2, 0]) == Table(("c", "a"), (1, 1), ((b"z", "r"), (b"x", "p")), ("u", "u"), 2)
-    assert len(TABLE.take([])) == 0
-    without_owners = Table(("a", "b"), (0, 1), (("s",), ("t",)), None, 2, ("no", "yes"))
-    assert without_owners.take([1]) == Table(("b",), (1,), (("t",),), None, 2, ("no", "yes"))
-
-
-def test_index_of_is_the_way_back() -> None:
-    assert TABLE.index_of(["c", "a", "c"]) == (2, 0, 2)
-    with pytest.raises(InputError, match=r"no record has the id 'd'; allowed: ids of the table's 3 records"):
-        TABLE.index_of(["a", "d"])
+def test_labels_stand_in_the_order_of_the_records() -> None:
+    assert Dataset(RECORDS, 2).labels == (1, 0)
+    assert len(Dataset(RECORDS, 2)) == 2
 
 
 def test_the_printed_form_shows_no_record() -> None:
-    assert repr(TABLE) == "Table(label_count=2, label_names=None)"
+    assert repr(Dataset(RECORDS, 2)) == "Dataset(label_count=2, label_names=None)"
 
 
-def test_a_table_that_does_not_fit_together_is_an_error() -> None:
-    problem = "has 1 ids, 2 labels, 1 contents and 1 owners"
-    with pytest.raises(InputError, match=problem):
-        Table(("a",), (0, 1), (("s",),), None, 2)
+def test_the_same_id_twice_is_an_error() -> None:
     with pytest.raises(InputError, match="same record id twice"):
-        TABLE.take([0, 0])
+        Dataset((*RECORDS, Record("a", ("other",), 1)), 2)
 
 
 def test_a_limit_keeps_the_same_records_in_whatever_order_they_come() -> None:

@@ -1,28 +1,23 @@
-"""Clients made of a table: nothing lost, nothing depending on file order, small clients named."""
+"""Clients made of a data set: nothing lost, nothing depending on file order, small clients named."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+from dataset_columns import ids_of, made_dataset
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsgt.data import (
-    Client,
-    Table,
-    derive_salt,
-    make_clients,
-    partition_dirichlet,
-    partition_iid,
-    slice_fingerprint,
-)
-from fedsgt.data import clients as clients_module
+from fedsgt.data import Client, Dataset, derive_salt, make_clients, slice_fingerprint
+from fedsgt.data import partition as partition_module
+from fedsgt.data.partition import partition_dirichlet, partition_iid
 from fedsgt.errors import InputError
 
 
-def made_up(count: int, labels: int = 3, owners: Sequence[str] | None = None) -> Table:
-    return Table(
+def made_up(count: int, labels: int = 3, owners: Sequence[str] | None = None) -> Dataset:
+    return made_dataset(
         ids=tuple(f"r{i:05d}" for i in range(count)),
         labels=tuple(i * i % labels for i in range(count)),
         contents=tuple((f"text {i}",) for i in range(count)),
@@ -32,34 +27,35 @@ def made_up(count: int, labels: int = 3, owners: Sequence[str] | None = None) ->
 
 
 def made(
-    table: Table, clients: int = 4, slices: int | Sequence[int] = 2, **changes: Any
+    dataset: Dataset, clients: int = 4, slices: int | Sequence[int] = 2, **changes: Any
 ) -> tuple[Client, ...]:
     arguments: dict[str, Any] = {"partition": "iid", "alpha": 0.3, "seed": 0, **changes}
     each = [slices] * clients if isinstance(slices, int) else slices
-    return make_clients(table, clients=clients, slices=each, **arguments)
+    return make_clients(dataset, clients=clients, slices=each, **arguments)
 
 
 @pytest.mark.parametrize("partition", ["iid", "dirichlet", "given"])
 @given(seed=st.integers(0, 9), random=st.randoms(use_true_random=False))
 def test_every_record_is_with_one_client_whatever_their_order(partition: str, seed: int, random: Any) -> None:
-    table = made_up(80, owners=["n", "e", "s", "w"])
-    clients = made(table, partition=partition, seed=seed)
+    dataset = made_up(80, owners=["n", "e", "s", "w"])
+    clients = made(dataset, partition=partition, seed=seed)
     held = [record for client in clients for record in client.records]
-    assert sorted(held, key=lambda record: record.id) == list(table.records())
-    shuffled = table.take(random.sample(range(80), 80))
+    assert sorted(held, key=lambda record: record.id) == list(dataset.records)
+    shuffled = replace(dataset, records=tuple(random.sample(dataset.records, 80)))
     assert made(shuffled, partition=partition, seed=seed) == clients
 
 
 def test_iid_and_dirichlet_are_the_known_partitions() -> None:
-    table = made_up(300)
+    dataset = made_up(300)
+    ids = ids_of(dataset.records)
     for partition, parts in (
         ("iid", partition_iid(300, 4, 5)),
-        ("dirichlet", partition_dirichlet(table.labels, 4, 0.8, 5, min_size=0)),
+        ("dirichlet", partition_dirichlet(dataset.labels, 4, 0.8, 5)),
     ):
-        clients = made(table, partition=partition, alpha=0.8, seed=5)
+        clients = made(dataset, partition=partition, alpha=0.8, seed=5)
         assert [client.name for client in clients] == ["client-0", "client-1", "client-2", "client-3"]
         for client, part in zip(clients, parts, strict=True):
-            assert [record.id for record in client.records] == [table.ids[i] for i in np.sort(part)]
+            assert [record.id for record in client.records] == [ids[i] for i in np.sort(part)]
 
 
 def test_names_sort_as_their_numbers() -> None:
@@ -104,24 +100,24 @@ def test_dirichlet_draws_until_every_client_has_enough(seed: int) -> None:
 
 def test_dirichlet_asks_of_each_client_its_own_slices_only() -> None:
     """Every record has its place: more could not be asked of any client."""
-    table = made_up(12, labels=2)
-    clients = made(table, 3, [6, 1, 1], partition="dirichlet", alpha=1.0)
+    dataset = made_up(12, labels=2)
+    clients = made(dataset, 3, [6, 1, 1], partition="dirichlet", alpha=1.0)
     sizes = [len(client.records) for client in clients]
     assert sizes[0] >= 6
     assert min(sizes) >= 1
 
 
 def test_another_seed_is_another_draw_also_after_the_first() -> None:
-    table = made_up(2000, labels=2)
+    dataset = made_up(2000, labels=2)
     drawn = {
-        tuple(len(c.records) for c in made(table, 10, 5, partition="dirichlet", alpha=0.1, seed=seed))
+        tuple(len(c.records) for c in made(dataset, 10, 5, partition="dirichlet", alpha=0.1, seed=seed))
         for seed in range(5)
     }
     assert len(drawn) == 5
 
 
 @pytest.mark.parametrize(
-    ("table", "changes", "problem"),
+    ("dataset", "changes", "problem"),
     [
         (
             made_up(10),
@@ -141,7 +137,7 @@ def test_another_seed_is_another_draw_also_after_the_first() -> None:
         (
             made_up(60, labels=2),
             {"clients": 10, "slices": 6, "partition": "dirichlet", "alpha": 0.01},
-            r"^client client-\d gets \d records, fewer than its 6 slices; lower .* or raise data\.alpha$",
+            r"^client client-\d gets \d records?, fewer than its 6 slices; lower .* or raise data\.alpha$",
         ),
         (
             made_up(9, owners=["n", "n", "s"]),
@@ -165,9 +161,9 @@ def test_another_seed_is_another_draw_also_after_the_first() -> None:
         (made_up(90), {"partition": "dirichlet", "alpha": 0.0}, "allowed: positive and finite"),
     ],
 )
-def test_what_is_wrong_is_named(table: Table, changes: dict[str, Any], problem: str) -> None:
+def test_what_is_wrong_is_named(dataset: Dataset, changes: dict[str, Any], problem: str) -> None:
     with pytest.raises(InputError, match=problem):
-        made(table, **changes)
+        made(dataset, **changes)
 
 
 def test_the_draw_that_came_closest_is_the_one_reported(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -176,7 +172,7 @@ def test_the_draw_that_came_closest_is_the_one_reported(monkeypatch: pytest.Monk
     def drawn(*_: Any, **__: Any) -> list[Any]:
         return [np.arange(size) for size in next(draws)]
 
-    monkeypatch.setattr(clients_module, "partition_dirichlet", drawn)
-    monkeypatch.setattr(clients_module, "_MAX_DRAWS", 3)
-    with pytest.raises(InputError, match="client-0 gets 1 records, fewer than its 2 slices"):
+    monkeypatch.setattr(partition_module, "partition_dirichlet", drawn)
+    monkeypatch.setattr(partition_module, "_MAX_DRAWS", 3)
+    with pytest.raises(InputError, match="client-0 gets 1 record, fewer than its 2 slices"):
         made(made_up(4), 2, 2, partition="dirichlet")
