@@ -30,7 +30,7 @@ def test_a_fresh_run(folder: RunFolder) -> None:
     found = run_status(folder, requests=4)
     assert (found.live_counts, found.modules, found.groups) == (LiveCounts(9, 3), 9, 3)
     assert (found.exhausted, found.begun, found.past.requests) == (False, True, [])
-    assert {found.state(prefix) for prefix in found.live_nodes} == {"live"}
+    assert {found.state(prefix) for prefix in found.live_modules} == {"live"}
     assert found.advice().startswith("Nothing to retrain")
     assert len(found.forecast.alive) == 5
 

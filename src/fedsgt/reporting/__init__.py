@@ -1,1 +1,1 @@
-"""Say what a run is and what to expect of it: forecast, history, costs, comparison and the report."""
+"""Tell what a run is and what to expect of it: its status, forecast, history, costs, and the report."""

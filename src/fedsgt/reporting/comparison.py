@@ -1,4 +1,4 @@
-"""A run beside others: a row of numbers for each. The run's folder remembers which others."""
+"""Compare a run with others: a row of numbers for each. The run's folder remembers which others."""
 
 from __future__ import annotations
 
@@ -25,35 +25,35 @@ from fedsgt.runs.state import Live
 from fedsgt.store import Folder
 from fedsgt.words import counted
 
-AHEAD = (10, 20)  # further requests
+AHEAD = (10, 20)  # numbers of further requests whose survival is compared
 Prefixes = Sequence[tuple[int, ...]]
 
 
 @dataclass(frozen=True)
 class ComparedRun:
-    """One run."""
+    """The numbers of one run."""
 
     path: Path
     system: str
-    """What was trained, in words."""
+    """What is trained, in words."""
     accuracy: dict[str, float] | None
-    """As served, on its test records, with its interval; none if what is live now was not evaluated."""
+    """Accuracy as served, with its interval; None if what is live now was not evaluated."""
     test_records: int | None
     modules: int
     live_modules: int
     passes: float
     seconds: float
-    """Workers' time, of the modules that have one."""
+    """Workers' time, summed over the modules that have one."""
     timed_modules: int
     rounds_per_client: float
     requests: int
-    """So far."""
+    """Number of requests so far."""
     until_exhausted: float
-    """Expected requests from the fresh state on, up to and with the last."""
+    """Expected number of requests of a fresh run, up to and with the one that leaves nothing."""
     alive: list[float]
-    """The chance that something is live after 10 and 20 further requests, each about any slice."""
+    """Chances that something is live after so many further requests as `AHEAD` says."""
     test: frozenset[str] = field(repr=False)
-    """Names of the test records that it was evaluated on."""
+    """Names of the files that hold what was computed from test records: other records, other names."""
     backbone: str = field(repr=False)
 
     def to_json(self) -> dict[str, Any]:
@@ -64,11 +64,11 @@ class ComparedRun:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The run first, then the others as they were given."""
+    """The numbers of this run first, then those of the others in the order given."""
 
     rows: list[ComparedRun]
     left_out: list[str]
-    """Why a remembered run is not shown."""
+    """Reasons why remembered runs are not shown."""
 
     def names(self) -> list[str]:
         """Return the names of the runs' folders, or their whole paths if two names are the same."""
@@ -86,7 +86,7 @@ class Comparison:
         return sorted({row.test_records for row in self.rows if row.accuracy and row.test_records})
 
     def unlike(self, row: ComparedRun) -> list[str]:
-        """Why its accuracy cannot be compared with the first run's."""
+        """Return the reasons why the run's accuracy cannot be compared with the first run's."""
         first, found = self.rows[0], list[str]()
         if row.accuracy is not None and first.accuracy is not None and row.test != first.test:
             found.append("other test records")
@@ -105,11 +105,12 @@ class OtherRuns:
 
     folders: list[RunFolder]
     left_out: list[str]
+    """Reasons why remembered runs are missing here."""
 
 
 def named_runs(folder: RunFolder, paths: Iterable[Path]) -> OtherRuns:
-    """Those that somebody names; one that is not there, or is the run itself, is an error."""
-    found = {path.resolve(): path for path in paths}
+    """Open the runs that somebody named; a run that is missing, or is the run itself, is an error."""
+    found = {path.resolve(): path for path in paths}  # a run named twice is shown once
     if folder.path.resolve() in found:
         raise InputError(
             f"{found[folder.path.resolve()]}: the run itself; give other runs to compare it with"
@@ -118,7 +119,7 @@ def named_runs(folder: RunFolder, paths: Iterable[Path]) -> OtherRuns:
 
 
 def remembered_runs(folder: RunFolder) -> OtherRuns:
-    """Those that were named last; one that is gone is left out."""
+    """Open the runs that were named last; a run that is gone is left out."""
     folders, left_out = list[RunFolder](), list[str]()
     for path in _read(folder):
         try:
@@ -129,13 +130,14 @@ def remembered_runs(folder: RunFolder) -> OtherRuns:
 
 
 def remember_runs(folder: RunFolder, others: OtherRuns) -> None:
+    """Write which runs to compare with, for the next report."""
     paths = [str(other.path.resolve()) for other in others.folders]
     Folder(folder.path).write(COMPARED, (json.dumps(paths, indent=1) + "\n").encode())
 
 
 def _opened(path: Path) -> RunFolder:
     folder = open_run(path)
-    folder.live()  # without its ledger nobody knows what is live
+    folder.live()  # reads the ledger: without it nobody knows what is live
     return folder
 
 
@@ -153,7 +155,7 @@ def _read(folder: RunFolder) -> list[Path]:
 
 
 def compare(folder: RunFolder, live: Live, own: Costs, others: OtherRuns) -> Comparison | None:
-    """None if there is nothing to compare with, and nothing was left out."""
+    """Return the comparison; None if there is no other run, and none was left out."""
     if not others.folders and not others.left_out:
         return None
     rows = [_row(folder, live, own), *(_measured(other) for other in others.folders)]
@@ -182,20 +184,20 @@ def _row(folder: RunFolder, live: Live, found: Costs) -> ComparedRun:
         requests=len(live.requests),
         until_exhausted=live.description.plan_made().deletion_rate(prior),
         alive=_alive(prefixes, live.description.groups, prior),
-        test=_test_of(folder, live),
+        test=_test_names(folder, live),
         backbone=live.description.backbone,
     )
 
 
-def system_of(config: Config, about: Description) -> str:
-    """What a run trains, in words; parts are isolated if no sequence goes over two of them."""
+def system_of(config: Config, description: Description) -> str:
+    """Return in words what a run trains."""
     training = config.training
-    parts = _isolated(about.sequences)
+    parts = _isolated(description.sequences)
     cut = f" in {parts} isolated parts" if parts > 1 else ""
     again = config.unlearning.retrain
     return (
-        f"{counted(about.groups, 'group')} ({about.grouping}){cut}, "
-        f"{counted(len(about.sequences), 'sequence')} ({about.plan}), "
+        f"{counted(description.groups, 'group')} ({description.grouping}){cut}, "
+        f"{counted(len(description.sequences), 'sequence')} ({description.plan}), "
         f"{counted(training.rounds, 'round')} a module with {counted(training.epochs, 'epoch')} each, "
         f"{peft_in_words(config)}" + ("" if again == "never" else f", retrain {again}")
     )
@@ -207,6 +209,7 @@ def peft_in_words(config: Config) -> str:
 
 
 def _isolated(sequences: Iterable[Sequence[int]]) -> int:
+    """Return into how many sets the groups fall such that no sequence has groups of two of them."""
     parts: list[set[int]] = []
     for order in sequences:
         joined = set(order).union(*(part for part in parts if not part.isdisjoint(order)))
@@ -214,28 +217,31 @@ def _isolated(sequences: Iterable[Sequence[int]]) -> int:
     return len(parts)
 
 
-def _group_chances(about: Description) -> Chances | None:
-    """That a request hits each group, if any slice with records is asked for alike; none if none has any."""
-    pairs = zip(about.clients, about.groups_of, strict=True)
+def _group_chances(description: Description) -> Chances | None:
+    """Return the chance of each group to be hit, if a request is for any slice that has records alike.
+
+    None if no slice has records: then the plan's own, equal chances hold.
+    """
+    pairs = zip(description.clients, description.groups_of, strict=True)
     hit = [
         group
         for client, groups in pairs
         for records, group in zip(client.records, groups, strict=True)
         if records
     ]
-    return np.bincount(hit, minlength=about.groups) / len(hit) if hit else None
+    return np.bincount(hit, minlength=description.groups) / len(hit) if hit else None
 
 
 def _alive(prefixes: Prefixes, groups: int, prior: Chances | None) -> list[float]:
-    """While the first group of some live sequence is not hit, something is live."""
+    """Return the chances that something is live: that the first group of some live sequence is not hit."""
     roots = [prefix[:1] for prefix in prefixes if prefix]
     if not roots:
         return [0.0 for _ in AHEAD]
     return [float(chance) for chance in Plan.of("live", groups, roots).survival(AHEAD, prior)]
 
 
-def _test_of(folder: RunFolder, live: Live) -> frozenset[str]:
-    """The evaluation keeps what it computes beside each module, in files named after the test records."""
+def _test_names(folder: RunFolder, live: Live) -> frozenset[str]:
+    """Return the names of the files that an evaluation keeps beside the live modules."""
     keys = {entry.key for entry in live.modules()}
     names = (name.split("/") for name in folder.modules.objects.names("modules/"))
     return frozenset(name for _, key, name in names if key in keys and name.startswith("test-"))

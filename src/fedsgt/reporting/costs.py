@@ -1,7 +1,7 @@
-"""What a run's training cost, and what it asks of a client: numbers only.
+"""Count what a run's training cost, and what it asks of a client.
 
-How long an update took stands in the run's metrics, not in the manifests, which have no clock. Those lines go
-with their modules when a deletion hits them, so only the modules that are there have a time.
+Times come from the run's metrics; manifests have no clock, so that equal modules have equal manifests. The
+lines of a module are destroyed with it when a deletion hits it, so only modules that are there have a time.
 """
 
 from __future__ import annotations
@@ -24,92 +24,101 @@ from fedsgt.store import StoreError
 from fedsgt.theory import client_rounds_independent
 
 MEANS = ("messages", "modules", "down", "up")
-LONGEST = 1e9  # seconds of an update that are believed
+LONGEST = 1e9  # seconds; remote clients report their times themselves, and a longer one is no time
 
 
 @dataclass(frozen=True)
 class TrainingTime:
-    """A module's training: records that were trained on, each round counted, and the workers' seconds."""
+    """Work and time of one module's training, over all rounds."""
 
     records: int
+    """Number of records trained on; those of two rounds count twice."""
     seconds: float
+    """Seconds of the clients' local updates, summed."""
 
 
 @dataclass(frozen=True)
 class ModuleTotals:
-    """Some modules of a plan; records and seconds are those of the timed ones."""
+    """Sums over some modules of a plan; records and seconds are those of the timed modules."""
 
     modules: int
     timed: int
+    """Number of the modules that have a time."""
     records: int
     seconds: float
 
 
 @dataclass(frozen=True)
 class LineFit:
-    """Seconds of a module as a straight line over its records, by least squares."""
+    """Straight line through the seconds of modules over their records, by least squares."""
 
     start: float
+    """Seconds at no records."""
     a_record: float
+    """Seconds for each record."""
     explained: float
-    """R squared: the share of the differences between modules that the line explains."""
+    """Share of the differences between modules that the line explains (R squared)."""
 
 
 @dataclass(frozen=True)
-class PerClient:
-    """What the plan asks of a client in one whole training, each module on its own, over all clients."""
+class ClientCosts:
+    """What one whole training asks of a client, if each module travels alone."""
 
     rounds: float
+    """Mean number of rounds over all clients; an update of a module is a round."""
     least_rounds: int
     most_rounds: int
     fetched: float
-    """Frozen modules that it gets, each once."""
+    """Mean number of frozen modules that a client receives, each once."""
     module_bytes: int | None
-    """None if no module is there to be measured."""
+    """Size of one module; None if none is there to be measured."""
     paper_rounds: float | None
-    """The paper's formula; none where it does not say anything."""
+    """Rounds by the paper's formula; None if it does not cover this plan or these clients."""
     corrected_rounds: float | None
-    """The same for balanced groups, whose slices are not independent."""
+    """Rounds by the formula for groups of equal size, whose slices are not independent."""
 
     @property
     def down(self) -> float | None:
-        """Bytes to a client: what each round starts from, and the frozen modules below."""
+        """Mean bytes to a client: what each round starts from, and the frozen modules below."""
         return None if self.module_bytes is None else (self.rounds + self.fetched) * self.module_bytes
 
     @property
     def up(self) -> float | None:
+        """Mean bytes from a client: its update in each round."""
         return None if self.module_bytes is None else self.rounds * self.module_bytes
 
 
 @dataclass(frozen=True)
 class Costs:
-    """Of the run as its plan wants it, with the times of what is there."""
+    """Costs of the whole plan, with the times of the modules that are there."""
 
     modules: int
+    """Number of modules that the plan wants."""
     passes: float
-    """Over the whole data, in each local epoch; all rounds counted."""
+    """Passes over the whole data in each local epoch, over all rounds."""
     depths: list[ModuleTotals]
+    """Sums over the modules of each depth, from 1."""
     sequences: list[ModuleTotals]
-    """A module that several share counts for the first of them."""
+    """Sums over the modules of each sequence; a shared module counts for the first that has it."""
     times: dict[Prefix, TrainingTime] = field(repr=False)
     line: LineFit | None
-    per_client: PerClient
+    per_client: ClientCosts
     traffic: Traffic | None
-    """What was measured, if anything went over a network."""
+    """Messages and bytes that were measured; None if nothing went over a network."""
 
     @property
     def whole(self) -> ModuleTotals:
-        """Each module once."""
+        """Sums over all modules, each once."""
         return _totals(self.modules, list(self.times.values()))
 
     @property
     def a_sequence(self) -> float | None:
-        """Mean seconds; none if not every module has a time."""
+        """Mean seconds of a sequence; None if some module has no time."""
         whole = self.whole
         return whole.seconds / len(self.sequences) if whole.timed == whole.modules else None
 
     def to_json(self) -> dict[str, Any]:
-        """For programs; null stands for unknown."""
+        """Return the costs for programs; null stands for unknown."""
         planned, carried = self.per_client, self.traffic
         return {
             "modules": self.modules,
@@ -128,33 +137,35 @@ class Costs:
 
 
 def run_costs(folder: RunFolder, live: Live, present: Iterable[str]) -> Costs:
-    """Of this state of the run, with the modules that are there."""
-    about, rounds = live.description, folder.config.training.rounds
-    plan, there = about.plan_made(), set(present)
-    known = times_of(folder, there, rounds)
-    times = {prefix: known[key] for prefix, key in about.keys.items() if key in known}
+    """Return the costs of the run in this state; `present` has the keys of the modules that are there."""
+    description, rounds = live.description, folder.config.training.rounds
+    plan, there = description.plan_made(), set(present)
+    known = _training_times(folder, there, rounds)
+    times = {prefix: known[key] for prefix, key in description.keys.items() if key in known}
     return Costs(
         modules=len(plan.modules),
         passes=plan.passes * rounds,
-        depths=_by_depth(about, times),
-        sequences=_by_sequence(about, times),
+        depths=_by_depth(description, times),
+        sequences=_by_sequence(description, times),
         times=times,
         line=fit_line(list(times.values())),
-        per_client=_per_client(folder, about, rounds, [entry.key for entry in live.modules()], there),
+        per_client=_client_costs(folder, description, rounds, [entry.key for entry in live.modules()], there),
         traffic=read_traffic(folder),
     )
 
 
-def times_of(folder: RunFolder, keys: set[str], rounds: int) -> dict[str, TrainingTime]:
-    """By module, from the metrics; not for modules of which a round is missing there."""
+def _training_times(folder: RunFolder, keys: set[str], rounds: int) -> dict[str, TrainingTime]:
+    """Return the times of the modules of these keys, if the metrics have all rounds of them."""
     updates: dict[str, dict[tuple[int, str], TrainingTime]] = {}
     for line, key in metrics_lines(folder):
         if key is not None and key in keys and (update := _update(line)) is not None:
             place, timed = update
-            updates.setdefault(key, {})[place] = timed  # a round that was begun anew counts once
+            # A round that was begun anew replaces its first attempt.
+            updates.setdefault(key, {})[place] = timed
     return {
         key: TrainingTime(
-            sum(one.records for one in found.values()), sum(one.seconds for one in found.values())
+            records=sum(one.records for one in found.values()),
+            seconds=sum(one.seconds for one in found.values()),
         )
         for key, found in updates.items()
         if len({number for number, _ in found}) == rounds
@@ -162,7 +173,7 @@ def times_of(folder: RunFolder, keys: set[str], rounds: int) -> dict[str, Traini
 
 
 def _update(line: bytes) -> tuple[tuple[int, str], TrainingTime] | None:
-    """A line of one client's update, with its round; remote clients write their own numbers there."""
+    """Return round, client and time from a line of the metrics; None if it is no update or not believable."""
     told = json.loads(line)
     try:
         if told["event"] != "update":
@@ -175,7 +186,7 @@ def _update(line: bytes) -> tuple[tuple[int, str], TrainingTime] | None:
 
 
 def fit_line(times: Sequence[TrainingTime]) -> LineFit | None:
-    """None if fewer than two different numbers of records are known."""
+    """Fit a line through the times; None if all modules have the same number of records."""
     x = np.array([one.records for one in times], dtype=np.float64)
     y = np.array([one.seconds for one in times])
     if len(set(x.tolist())) < 2:
@@ -183,19 +194,20 @@ def fit_line(times: Sequence[TrainingTime]) -> LineFit | None:
     centred = x - x.mean()
     slope = float(centred @ y / (centred @ centred))
     start = float(y.mean() - slope * x.mean())
-    left, all_of_it = float(((y - start - slope * x) ** 2).sum()), float(((y - y.mean()) ** 2).sum())
-    return LineFit(start, slope, 1 - left / all_of_it if all_of_it else 1.0)
+    unexplained = float(((y - start - slope * x) ** 2).sum())
+    differences = float(((y - y.mean()) ** 2).sum())
+    return LineFit(start, slope, 1 - unexplained / differences if differences else 1.0)
 
 
-def _by_depth(about: Description, times: Mapping[Prefix, TrainingTime]) -> list[ModuleTotals]:
-    deepest = max(map(len, about.keys))
-    return [_sum((path for path in about.keys if len(path) == n), times) for n in range(1, deepest + 1)]
+def _by_depth(description: Description, times: Mapping[Prefix, TrainingTime]) -> list[ModuleTotals]:
+    deepest = max(map(len, description.keys))
+    return [_sum((path for path in description.keys if len(path) == n), times) for n in range(1, deepest + 1)]
 
 
-def _by_sequence(about: Description, times: Mapping[Prefix, TrainingTime]) -> list[ModuleTotals]:
+def _by_sequence(description: Description, times: Mapping[Prefix, TrainingTime]) -> list[ModuleTotals]:
     seen: set[Prefix] = set()
     found = []
-    for order in about.sequences:
+    for order in description.sequences:
         path = [tuple(order[:depth]) for depth in range(1, len(order) + 1)]
         found.append(_sum([prefix for prefix in path if prefix not in seen], times))
         seen.update(path)
@@ -212,36 +224,36 @@ def _totals(modules: int, timed: Sequence[TrainingTime]) -> ModuleTotals:
     return ModuleTotals(modules, len(timed), sum(one.records for one in timed), float(seconds))
 
 
-def _per_client(
-    folder: RunFolder, about: Description, rounds: int, live: Iterable[str], present: set[str]
-) -> PerClient:
-    counts = np.zeros((len(about.clients), about.groups), dtype=np.int64)
-    for number, (client, groups) in enumerate(zip(about.clients, about.groups_of, strict=True)):
+def _client_costs(
+    folder: RunFolder, description: Description, rounds: int, live: Iterable[str], present: set[str]
+) -> ClientCosts:
+    counts = np.zeros((len(description.clients), description.groups), dtype=np.int64)
+    for number, (client, groups) in enumerate(zip(description.clients, description.groups_of, strict=True)):
         np.add.at(counts[number], groups, [records > 0 for records in client.records])
-    plan = about.plan_made()
+    plan = description.plan_made()
     joined = plan.client_rounds(counts) * rounds
-    # Where sequences share modules, their rounds are fewer than the formula's.
-    alone = len(plan.modules) == sum(map(len, about.sequences))
-    corrected = paper_rounds(about, rounds) if alone else None
-    return PerClient(
+    # The formula counts every sequence whole: where sequences share modules, there are fewer rounds.
+    alone = len(plan.modules) == sum(map(len, description.sequences))
+    corrected = paper_rounds(description, rounds) if alone else None
+    return ClientCosts(
         rounds=float(joined.mean()),
         least_rounds=int(joined.min()),
         most_rounds=int(joined.max()),
         fetched=float(plan.client_downloads(counts).mean()),
         module_bytes=_module_bytes(folder, (key for key in live if key in present)),
-        paper_rounds=None if corrected is None else _formula(about) * rounds,
+        paper_rounds=None if corrected is None else _formula(description) * rounds,
         corrected_rounds=corrected,
     )
 
 
-def _formula(about: Description) -> float:
-    """As printed: a client's slices pick their groups independently."""
-    slices = len(about.clients[0].slices)
-    return float(client_rounds_independent(about.groups, slices, len(about.sequences)))
+def _formula(description: Description) -> float:
+    """Return the rounds by the formula as printed: a client's slices pick their groups independently."""
+    slices = len(description.clients[0].slices)
+    return float(client_rounds_independent(description.groups, slices, len(description.sequences)))
 
 
 def _module_bytes(folder: RunFolder, keys: Iterable[str]) -> int | None:
-    """Of any module that can be read: all are of one size."""
+    """Return the size of the first module that can be read: all have the same size."""
     for key in keys:
         try:
             return sum(tensor.nbytes for tensor in folder.modules.get(key).values())

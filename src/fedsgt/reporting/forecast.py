@@ -1,7 +1,7 @@
-"""What further requests do to what is live of a run: numbers only.
+"""Forecast what further requests leave of a run.
 
-A request is taken to hit one group, with a chance in proportion to the records that are left in it. That is
-a request for records or for a slice; one for a whole client hits every group that the client is in.
+A request is taken to hit one group, with a chance in proportion to the records left in it. That describes
+requests for records or a slice; a request for a whole client hits every group that the client is in.
 """
 
 from __future__ import annotations
@@ -20,60 +20,62 @@ from fedsgt.runs.state import Live
 from fedsgt.unlearning.request import records_left
 
 Chances = NDArray[np.float64]
-# Below this chance of still serving it is time to retrain.
-SAFE = 0.9
-FARTHEST = 1000  # requests that are looked ahead for that moment
-STREAMS, BATCH = 20_000, 500  # simulated, where there are too many groups for an exact expectation
-TRIALS = 400  # streams of requests that expected accuracies are the mean of
+SAFE = 0.9  # below this chance of still serving it is time to retrain
+FARTHEST = 1000  # most requests that are looked ahead for that moment
+# Simulated streams of requests, where there are too many groups for an exact expectation; batches bound
+# the memory.
+STREAMS, BATCH = 20_000, 500
+TRIALS = 400  # streams whose mean is an expected accuracy: each may need a scoring of all test records
 
 
 @dataclass(frozen=True)
 class FragileGroup:
-    """What the loss of one group would take."""
+    """A live group, and what its loss would take."""
 
     group: int
     modules: int
-    """Live modules that would die."""
+    """Number of live modules that would die."""
     live_groups: int
-    """Groups behind the longest prefix that would be left."""
+    """Number of groups behind the longest prefix that would be left."""
     chance: float
-    """That the next request hits this group."""
+    """Chance that the next request hits this group."""
 
 
 @dataclass(frozen=True)
 class SurvivalForecast:
-    """By number of further requests, from 0: P(something is live), and E[live groups of the longest prefix].
-
-    A request hits one group, with a chance in proportion to the records that are left in it.
-    """
+    """What is left after further requests; the lists begin with 0 further requests."""
 
     alive: list[Estimate]
+    """Chance that something is live."""
     live_groups: list[Estimate]
+    """Expected number of groups behind the longest live prefix."""
     requests_left: float
-    """Expected number up to and with the one that leaves nothing; infinite if none can."""
+    """Expected number of requests, up to and with the one that leaves nothing; infinite if none can."""
     unsafe_at: int | None
-    """The first number of requests after which P(alive) is below 90 %; none if it is beyond 1000."""
+    """First number of requests after which the chance is below `SAFE`; None if beyond `FARTHEST`."""
 
 
 def request_chances(live: Live) -> Chances:
-    """For each group, that the next request hits it: its share of the records that are left."""
+    """Return the chance of each group to be hit by the next request: its share of the records left."""
     left = np.zeros(live.description.groups)
     for number, groups in enumerate(live.description.groups_of):
         for records, group in zip(records_left(live, number), groups, strict=True):
             left[group] += records
-    total = left.sum()
+    total = left.sum()  # 0 if every record is deleted: then no group is likelier than another
     return left / total if total else np.full(len(left), 1 / len(left))
 
 
 def forecast_survival(prefixes: Sequence[Prefix], odds: Chances, requests: int) -> SurvivalForecast:
-    """What further requests do to these live prefixes, exactly, or as a mean over simulated streams."""
+    """Forecast what further requests leave of the live prefixes, exactly or over simulated streams."""
     alive = [prefix for prefix in prefixes if prefix]
     if not alive:
         nothing = [Estimate(0.0)] * (requests + 1)
         return SurvivalForecast(nothing, nothing, 0.0, 0)
+    # Something is live as long as the first group of some live prefix is not hit.
     roots, of_roots = _narrowed([prefix[:1] for prefix in alive], odds)
     rate = roots.deletion_rate(of_roots)
-    # P(alive) is at least 90 % up to there, so that the expectation is at least 0.9 times as much.
+    # If the chance is at least SAFE for n requests, the expected number is at least SAFE times n: it is
+    # enough to look as far as the expected number divided by SAFE.
     farthest = FARTHEST if math.isinf(rate) else min(FARTHEST, math.ceil(rate / SAFE) + 1)
     chance = roots.survival(range(max(requests, farthest) + 1), of_roots)
     return SurvivalForecast(
@@ -85,17 +87,19 @@ def forecast_survival(prefixes: Sequence[Prefix], odds: Chances, requests: int) 
 
 
 def _live_groups(prefixes: Sequence[Prefix], odds: Chances, requests: int) -> list[Estimate]:
+    """Return the expected groups behind the longest live prefix after 0, 1, ... requests."""
     plan, prior = _narrowed(prefixes, odds)
     if plan.groups <= LARGEST_EXACT:
         return plan.expected_live(range(requests + 1), prior)
-    # The plan's own estimate goes through all its modules; for a few requests it is enough to look where
-    # they cut each sequence.
+    # The plan's own estimate goes through all its modules. With few requests it is faster to look where
+    # each of them cuts each sequence.
     cuts = np.array([_cuts(path, plan.groups) for path in set(plan.sequences)], dtype=np.int16)
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(0)  # the same run gives the same figures
     batches = [rng.choice(plan.groups, size=(BATCH, requests), p=prior) for _ in range(STREAMS // BATCH)]
     longest = np.concatenate(
         [np.minimum.accumulate(cuts[:, streams], axis=2).max(axis=0) for streams in batches]
     )
+    # If all streams agree, the error is not zero but unknown: at most of the order of one stream.
     errors = np.maximum(longest.std(axis=0) / math.sqrt(STREAMS), 1 / STREAMS)
     means = longest.mean(axis=0)
     whole = Estimate(float(max(map(len, prefixes))))
@@ -103,7 +107,7 @@ def _live_groups(prefixes: Sequence[Prefix], odds: Chances, requests: int) -> li
 
 
 def _cuts(path: Prefix, groups: int) -> list[int]:
-    """For each group, how much of the path is left when it is hit."""
+    """Return, for each group, how many modules of the path are left when it is hit."""
     left = [len(path)] * groups
     for depth, group in enumerate(path):
         left[group] = depth
@@ -111,7 +115,7 @@ def _cuts(path: Prefix, groups: int) -> list[int]:
 
 
 def fragile_groups(prefixes: Sequence[Prefix], odds: Chances) -> list[FragileGroup]:
-    """What each live group's loss would take, the most first."""
+    """Return what the loss of each live group would take, the greatest loss first."""
     nodes = {prefix[:depth] for prefix in prefixes for depth in range(1, len(prefix) + 1)}
     dying: dict[int, int] = {}
     for node in nodes:
@@ -132,13 +136,14 @@ def expected_accuracy(
     requests: int,
     score: Callable[[tuple[Prefix, ...]], float | None],
 ) -> list[Estimate | None]:
-    """E[accuracy, given that something is live] after 1, 2, ... further requests; none if nothing can be.
+    """Return the expected accuracy after 1, 2, ... further requests, given that something is live then.
 
-    `score` gives the accuracy when these are the live parts of the sequences.
+    `score` returns the accuracy with the given live parts of the sequences, None if all are empty. An entry
+    is None if nothing was live in any simulated stream.
     """
-    rng = np.random.default_rng(0)  # the same page every time
+    rng = np.random.default_rng(0)  # the same run gives the same page
     streams = rng.choice(len(odds), size=(TRIALS, requests), p=odds)
-    known: dict[tuple[Prefix, ...], float | None] = {}
+    known: dict[tuple[Prefix, ...], float | None] = {}  # many streams leave the same
 
     def after(hits: frozenset[int]) -> float | None:
         left = tuple(live_prefix(prefix, hits) for prefix in prefixes)
@@ -156,7 +161,10 @@ def expected_accuracy(
 
 
 def _narrowed(paths: Sequence[Prefix], odds: Chances) -> tuple[Plan, Chances]:
-    """The plan over its own groups, all others taken as one: fewer groups can be scored exactly."""
+    """Return a plan of only the groups in these paths, with all other groups taken as one.
+
+    A plan of fewer groups can be scored exactly.
+    """
     groups = sorted({group for path in paths for group in path})
     number = {group: index for index, group in enumerate(groups)}
     elsewhere = float(np.delete(odds, groups).sum())

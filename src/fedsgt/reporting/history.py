@@ -1,6 +1,6 @@
-"""What happened to a run so far, from its ledger: requests one by one, and what was live after each.
+"""Read from the ledger what happened to a run: its requests one by one, and what was live after each.
 
-How accurate the run was at the time is nowhere kept: such figures would be made of data that is deleted now.
+The run keeps no accuracies of the past: such figures would be made from data that is deleted now.
 """
 
 from __future__ import annotations
@@ -18,29 +18,30 @@ from fedsgt.words import counted
 
 @dataclass(frozen=True)
 class LiveCounts:
-    """How much was live: modules, and groups behind the longest live prefix; none where nobody knows."""
+    """How much was live at some point; None stands for a number that is not known any more."""
 
     modules: int | None
     groups: int | None
+    """Number of groups behind the longest live prefix."""
 
 
 @dataclass(frozen=True)
 class PastRequest:
-    """A request, and what it left."""
+    """A deletion request, and what was live after it."""
 
     position: int
     time: str
     parts: list[dict[str, Any]]
-    """For each client: scope, slices, and how many records."""
+    """Scope, slices and number of records, for each client of the request."""
     groups: list[int]
     modules_died: int
     complete: bool
-    """Whether the bytes that it condemned are destroyed."""
+    """Whether the bytes that the request condemned are destroyed."""
     after: LiveCounts
 
     @property
     def deleted(self) -> str:
-        """How much it was about, in words."""
+        """How much the request deleted, such as "2 slices (60 records)"."""
         found = []
         for scope, thing in (("records", ""), ("slice", "slice"), ("client", "whole client")):
             parts = [part for part in self.parts if part["scope"] == scope]
@@ -53,15 +54,19 @@ class PastRequest:
 
 @dataclass(frozen=True)
 class HistoryPoint:
-    """What was live after so many requests, at the start, after a request or after a training."""
+    """What was live after an event: a request or a training."""
 
     requests: int
+    """Number of requests up to this point."""
     trained: bool
+    """Whether the event was a training."""
     live_counts: LiveCounts
 
 
 @dataclass(frozen=True)
 class History:
+    """All requests of a run, and what was live at each point."""
+
     requests: list[PastRequest]
     steps: list[HistoryPoint]
     """What was live at each point, in order; the last is the present."""
@@ -78,11 +83,12 @@ class History:
 
 
 def history(live: Live, entries: Iterable[Entry], present: Collection[str]) -> History:
-    """From all entries of the ledger up to this state of the run.
+    """Return the history from all entries of the ledger up to this state of the run.
 
-    Since the description was made, it says what was live; before that, only the ledger's counts do.
+    The description tells what was live since it was made. For the time before, only counts are known, which
+    the ledger keeps.
     """
-    levels = _Levels(live, present)
+    past = _PastLiveCounts(live, present)
     requests, steps = list[PastRequest](), list[HistoryPoint]()
     modules: int | None = None
     entries = list(entries)
@@ -90,25 +96,25 @@ def history(live: Live, entries: Iterable[Entry], present: Collection[str]) -> H
     for entry in entries:
         if entry.kind == Kind.BUILT:
             modules = entry.body["modules"]
-            steps.append(HistoryPoint(len(requests), True, levels.at(entry.position, modules)))
+            steps.append(HistoryPoint(len(requests), True, past.at(entry.position, modules)))
         elif entry.kind == Kind.REQUEST:
             lost = destroyed.get(entry.position, entry.body["modules_died"])
             modules = None if modules is None else max(0, modules - lost)
-            after = levels.at(entry.position, modules)
+            after = past.at(entry.position, modules)
             requests.append(_past_request(entry, entry.position in live.finished, after))
             steps.append(HistoryPoint(len(requests), False, after))
     return History(requests, [*steps, HistoryPoint(len(requests), False, count_live(live.prefixes(present)))])
 
 
 def count_live(prefixes: Iterable[Prefix]) -> LiveCounts:
-    """Of the live parts of the sequences; equal prefixes are one module."""
+    """Count the modules and groups of these live prefixes; sequences that begin alike share modules."""
     found = set(prefixes)
     nodes = {prefix[:depth] for prefix in found for depth in range(1, len(prefix) + 1)}
     return LiveCounts(len(nodes), max(map(len, found), default=0))
 
 
 def _destroyed(entries: Iterable[Entry]) -> dict[int, int]:
-    """By request: modules that were there and had to go, which may be fewer than the wanted that died."""
+    """Return how many modules each request destroyed: fewer than died, if some were never trained."""
     return {
         entry.body["request"]: sum(artefact["kind"] == "module" for artefact in entry.body["artefacts"])
         for entry in entries
@@ -116,17 +122,19 @@ def _destroyed(entries: Iterable[Entry]) -> dict[int, int]:
     }
 
 
-class _Levels:
-    """What was live at a position; what is dead now is taken to have been trained while it was alive."""
+class _PastLiveCounts:
+    """Counts what was live at earlier positions of the ledger."""
 
     def __init__(self, live: Live, present: Collection[str]) -> None:
         self.live = live
+        # Dead modules are not there any more, but they were trained while they were alive.
         self.known = {*present, *(entry.key for entry in live.dead_modules())}
-        self.found: dict[frozenset[int], LiveCounts] = {}
+        self.found: dict[frozenset[int], LiveCounts] = {}  # by dead groups: many requests hit none anew
 
-    def at(self, position: int, counted: int | None) -> LiveCounts:
+    def at(self, position: int, modules: int | None) -> LiveCounts:
+        """Return the counts at a position; only `modules` is known from before the description was made."""
         if position <= self.live.description.as_of:
-            return LiveCounts(counted, None)
+            return LiveCounts(modules, None)
         until = tuple(request for request in self.live.requests if request.position <= position)
         then = replace(self.live, position=position, requests=until)
         if then.dead not in self.found:

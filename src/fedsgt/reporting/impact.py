@@ -1,4 +1,4 @@
-"""What a request would do, before it is made."""
+"""Preview a deletion request: which modules would die, and what would still be served."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ Prefixes = list[tuple[int, ...]]
 
 @dataclass(frozen=True)
 class ServingState:
-    """The run before or after the request."""
+    """What the run can serve, before or after the request."""
 
     live_counts: LiveCounts
     sequences: int
-    """That have a live module."""
+    """Number of sequences that have a live module."""
     requests_left: float
-    """Expected, up to and with the one that leaves nothing."""
+    """Expected number of requests, up to and with the one that leaves nothing."""
     accuracy: float | None
-    """On the test records, as served; none if nothing is, or it was not asked for."""
+    """Accuracy on the test records, as served; None if nothing is served or it was not asked for."""
 
     def to_json(self) -> dict[str, Any]:
         left = self.requests_left
@@ -43,10 +43,12 @@ class ServingState:
 
 @dataclass(frozen=True)
 class Impact:
-    """What would die, and what would be left."""
+    """What a request would delete and destroy, and what the run could serve before and after it."""
 
     records: int
+    """Number of records that would be deleted."""
     groups: list[int]
+    """Groups that would be hit."""
     dying: Prefixes
     """Prefixes of the modules that would die."""
     before: ServingState
@@ -69,13 +71,17 @@ def impact(
     accuracy: bool,
     progress: Callable[[float], None] = lambda share: None,
 ) -> Impact:
-    """Nothing is changed. Accuracies take a forward pass of each live prefix not evaluated before."""
+    """Return what the deletions would do, and change nothing.
+
+    Accuracies need torch, and a forward pass of each live prefix that was not evaluated before.
+    """
     now, then, body = preview(folder, deletions)
     present = folder.present()
     before, after = now.prefixes(present), then.prefixes(present)
     scores: list[float | None] = [None, None]
     if accuracy and importlib.util.find_spec("torch") is not None:
         scores = _accuracies(folder, now, [before, after], progress)
+    # The plan may want modules that were never trained: those cannot die.
     trained = {prefix[:depth] for prefix in before for depth in range(1, len(prefix) + 1)}
     return Impact(
         sum(part["count"] for part in body["parts"]),
@@ -92,15 +98,15 @@ def _state(live: Live, prefixes: Prefixes, accuracy: float | None) -> ServingSta
 
 
 def _accuracies(
-    folder: RunFolder, live: Live, sides: list[Prefixes], progress: Callable[[float], None]
+    folder: RunFolder, live: Live, before_and_after: list[Prefixes], progress: Callable[[float], None]
 ) -> list[float | None]:
-    """Of the run's strategy; AllSeq stands in for merged, which is an average of the same modules."""
+    """Return the accuracy of the run's strategy with each of these sets of live prefixes."""
     from fedsgt.runs.records import load_test
     from fedsgt.serving.evaluation import probabilities_of_test_records, score
 
     strategy = folder.config.serving.strategy
-    wanted = sorted({prefix for side in sides for prefix in side if prefix})
+    wanted = sorted({prefix for prefixes in before_and_after for prefix in prefixes if prefix})
     predicted = probabilities_of_test_records(folder, live, wanted, progress)
     labels = load_test(folder.config, folder.description.labels).labels
-    found = [score(strategy, predicted, side, labels) for side in sides]
+    found = [score(strategy, predicted, prefixes, labels) for prefixes in before_and_after]
     return [None if one is None else one.accuracy for one in found]

@@ -1,7 +1,7 @@
-"""One page on a run: what it is, what is live, what was deleted, what it cost, and what to expect.
+"""Gather the facts of a report and write its page.
 
-Its figures depend on the live modules, so it names the ledger's version it was made at, and is written only
-if no request came meanwhile; the next request destroys it.
+The figures depend on the live modules. The page therefore names the version of the ledger that it was made
+at, is written only if no request came meanwhile, and is destroyed by the next request.
 """
 
 from __future__ import annotations
@@ -38,43 +38,50 @@ from fedsgt.runs.state import Live
 from fedsgt.store import Folder, StoreError
 
 Evaluate = Callable[[RunFolder], object]
-REQUESTS, REQUESTS_SCORED, CERTIFICATES = 10, 5, 100
-# Probabilities that are held at once for expected accuracies; larger runs do without.
+REQUESTS_AHEAD = 10
+REQUESTS_SCORED = 5  # accuracies ahead are simulated, which takes longer than chances do
+CERTIFICATES_SHOWN = 100
+# Most probabilities that are held at once for expected accuracies: 400 MB. Larger runs do without.
 MOST_NUMBERS = 50_000_000
 
 
 @dataclass(frozen=True)
 class CheckedCertificate:
-    """A request's certificate, and what checking it against the run's key and ledger gave."""
+    """The certificate of a request, checked against the run's key and ledger."""
 
     request: PastRequest
     path: Path
     certificate: Certificate | None
+    """Content of the certificate; None if it is missing or does not hold."""
     problem: str | None
+    """Why the certificate does not hold, if so."""
 
 
 @dataclass(frozen=True)
 class Report:
-    """All that the page shows."""
+    """The facts that the page shows."""
 
     folder: RunFolder
     live: Live
     status: RunStatus
     evaluation: dict[str, Any] | None
-    """None if there is none of the modules that are live now."""
+    """Content of `evaluation.json`; None if it does not describe the modules that are live now."""
     ahead: list[Estimate | None]
     """Expected accuracy after 1, 2, ... further requests, if something is live; empty if not computed."""
     ahead_strategy: str
+    """Strategy whose accuracies `ahead` has; AllSeq for a merged model."""
     certificates: list[CheckedCertificate]
-    """Of the last requests."""
+    """Certificates of the last requests."""
     costs: Costs
     comparison: Comparison | None
-    """None if the run is compared with no other."""
+    """Numbers of this and other runs; None if the run is compared with no other."""
     head: Entry
+    """Last entry of the ledger."""
     made: str
+    """Time at which the facts were gathered."""
 
     def to_json(self) -> dict[str, Any]:
-        """The page's numbers, for programs."""
+        """Return the page's numbers for programs."""
         return {
             "run": str(self.folder.path.resolve()),
             "made": self.made,
@@ -92,16 +99,18 @@ def write_report(
     evaluate: Evaluate | None = None,
     against: Sequence[Path] = (),
 ) -> Path:
-    """Write the page and say where; `evaluate` is called if there is no evaluation of what is live now.
+    """Write the page and return its path.
 
-    Without it the page has the accuracies that are there already, or none. The runs that it is compared with
-    are remembered; without any, those remembered are shown.
+    `evaluate` is called if what is live now was not evaluated; without it, the page has the accuracies that
+    are there, or none. The run is compared with the runs of `against`, which are remembered; if none are
+    named, with those remembered.
     """
     place = _place(folder, output)
     others = named_runs(folder, against) if against else remembered_runs(folder)
     while True:
         found = _settled(folder, evaluate, others)
         data = render_page(found, place.parent).encode()
+        # The lock keeps requests out, so the page cannot become out of date between check and writing.
         with folder.publishing() as now:
             if now.position == found.status.position:
                 _write(folder, place, data)
@@ -111,7 +120,7 @@ def write_report(
 
 
 def read_report(folder: RunFolder, evaluate: Evaluate | None = None, against: Sequence[Path] = ()) -> Report:
-    """The same facts without a page."""
+    """Return the facts of a report without writing a page; the arguments are those of `write_report`."""
     others = named_runs(folder, against) if against else remembered_runs(folder)
     found = _settled(folder, evaluate, others)
     if against:
@@ -120,24 +129,24 @@ def read_report(folder: RunFolder, evaluate: Evaluate | None = None, against: Se
 
 
 def _settled(folder: RunFolder, evaluate: Evaluate | None, others: OtherRuns) -> Report:
-    """The facts of one version of the ledger."""
+    """Gather facts until all of them belong to one version of the ledger."""
     while True:
         before = folder.live()
         try:
             if evaluate is not None and current_evaluation(folder, before) is None:
                 evaluate(folder)
-            found = gather(folder, evaluate is not None, others)
+            found = _gather(folder, evaluate is not None, others)
         except StoreError:
             if folder.live().position == before.position:
                 raise
-            continue  # a request has destroyed what was being read
+            continue  # a request has destroyed what was being read: begin again without it
         if folder.live().position == found.status.position:
             return found
 
 
-def gather(folder: RunFolder, scored: bool, others: OtherRuns) -> Report:
-    """The facts; whoever shows them makes sure that the ledger has not moved on meanwhile."""
-    found = run_status(folder, REQUESTS)
+def _gather(folder: RunFolder, scored: bool, others: OtherRuns) -> Report:
+    """Gather the facts; the caller must check that the ledger has not moved on meanwhile."""
+    found = run_status(folder, REQUESTS_AHEAD)
     live = folder.live()
     strategy = folder.config.serving.strategy
     strategy = "all" if strategy == MERGED else strategy
@@ -147,9 +156,9 @@ def gather(folder: RunFolder, scored: bool, others: OtherRuns) -> Report:
         live=live,
         status=found,
         evaluation=current_evaluation(folder, live),
-        ahead=_ahead(folder, live, found, strategy) if scored else [],
+        ahead=_accuracy_ahead(folder, live, found, strategy) if scored else [],
         ahead_strategy=strategy,
-        certificates=_checked(folder, found.past.requests[-CERTIFICATES:]),
+        certificates=_check_certificates(folder, found.past.requests[-CERTIFICATES_SHOWN:]),
         costs=spent,
         comparison=compare(folder, live, spent, others),
         head=folder.ledger.entries(after=live.position - 1)[0],
@@ -158,6 +167,7 @@ def gather(folder: RunFolder, scored: bool, others: OtherRuns) -> Report:
 
 
 def _place(folder: RunFolder, output: Path | None) -> Path:
+    """Return where to write the page, after checking that it may be written there."""
     place = (output or folder.path / REPORT).resolve()
     inside = folder.path.resolve()
     if inside in place.parents and place != inside / REPORT:
@@ -171,22 +181,23 @@ def _place(folder: RunFolder, output: Path | None) -> Path:
 
 
 def _write(folder: RunFolder, place: Path, data: bytes) -> None:
+    # In the run, as with all its files, the page appears whole or not at all.
     if place == folder.path.resolve() / REPORT:
         Folder(folder.path).write(REPORT, data)
     else:
         place.write_bytes(data)
 
 
-def _ahead(folder: RunFolder, live: Live, found: RunStatus, strategy: str) -> list[Estimate | None]:
-    """From the probabilities of test records that the evaluation has kept beside the live modules."""
+def _accuracy_ahead(folder: RunFolder, live: Live, found: RunStatus, strategy: str) -> list[Estimate | None]:
+    """Return expected accuracies, from the probabilities that the evaluation keeps beside the modules."""
     from fedsgt.runs.records import load_test
     from fedsgt.serving.evaluation import Evaluator, score
 
     test = load_test(folder.config, live.description.labels)
-    if found.exhausted or len(found.live_nodes) * len(test) * live.description.labels > MOST_NUMBERS:
+    if found.exhausted or len(found.live_modules) * len(test) * live.description.labels > MOST_NUMBERS:
         return []
     with Evaluator(folder, test) as evaluator:
-        predicted = evaluator.probabilities(live, found.live_nodes, lambda share: None)
+        predicted = evaluator.probabilities(live, found.live_modules, lambda share: None)
 
     def accuracy(left: Sequence[tuple[int, ...]]) -> float | None:
         measured = score(strategy, predicted, left, test.labels)
@@ -195,12 +206,13 @@ def _ahead(folder: RunFolder, live: Live, found: RunStatus, strategy: str) -> li
     return expected_accuracy(found.prefixes, request_chances(live), REQUESTS_SCORED, accuracy)
 
 
-def _checked(folder: RunFolder, requests: Sequence[PastRequest]) -> list[CheckedCertificate]:
+def _check_certificates(folder: RunFolder, requests: Sequence[PastRequest]) -> list[CheckedCertificate]:
     hashes = {entry.position: entry.hash for entry in folder.ledger.entries()}
-    return [_one_checked(folder, request, hashes) for request in requests]
+    return [_check(folder, request, hashes) for request in requests]
 
 
-def _one_checked(folder: RunFolder, request: PastRequest, hashes: Mapping[int, str]) -> CheckedCertificate:
+def _check(folder: RunFolder, request: PastRequest, hashes: Mapping[int, str]) -> CheckedCertificate:
+    """Check a signature, and that the certificate belongs to this request and this ledger."""
     path = certificate_path(folder, request.position)
     if not path.exists():
         return CheckedCertificate(request, path, None, "not there yet")

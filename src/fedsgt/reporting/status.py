@@ -1,4 +1,4 @@
-"""What is live of a run, and what becomes of it if requests go on: numbers only, nothing is changed."""
+"""Tell what is live of a run, what happened to it, and how long it serves if requests go on."""
 
 from __future__ import annotations
 
@@ -26,64 +26,69 @@ from fedsgt.runs.state import Live
 from fedsgt.unlearning.retrain import due
 
 State = Literal["live", "new", "dead", "untrained"]
+"""State of a module; "new" is live too, but was trained again or added later."""
 
 
 @dataclass(frozen=True)
-class Policy:
-    """When the run's configuration wants it trained again."""
+class RetrainPolicy:
+    """The run's policy for training again, and whether it asks for that now."""
 
     retrain: str
     threshold: float | None
     due: bool | None
-    """None if that depends on an accuracy which nobody has measured since the last request."""
+    """Whether training is due; None if that depends on an accuracy not measured since the last request."""
     reason: str | None
+    """Why training is due, or why that is not known."""
 
 
 @dataclass(frozen=True)
 class RunStatus:
-    """A run at one version of its ledger, its past and its future."""
+    """A run at one version of its ledger: what is live, its past, and its forecast."""
 
     position: int
+    """Position of the ledger's last entry."""
     groups: int
     modules: int
-    """That the plan wants."""
+    """Number of modules that the plan wants."""
     sequences: list[Prefix]
     prefixes: list[Prefix]
-    """The live part of each sequence."""
+    """Live part of each sequence."""
     dead_groups: frozenset[int]
-    """Hit since the modules were trained."""
+    """Groups hit by a deletion since the modules were trained."""
     new_groups: frozenset[int]
-    """Trained again after a deletion, or added by a client that came back."""
+    """Groups trained again after a deletion, or added by a client that came back."""
     live_counts: LiveCounts
     past: History = field(repr=False)
     forecast: SurvivalForecast
     fragile: list[FragileGroup]
-    """The live groups, the one whose loss takes most first."""
-    policy: Policy
+    """Live groups, those whose loss takes most modules first."""
+    policy: RetrainPolicy
 
     @property
     def exhausted(self) -> bool:
+        """Whether nothing is live, so that nothing can be served."""
         return not self.live_counts.modules
 
     @property
     def begun(self) -> bool:
-        """Whether anything was ever trained, as far as is known."""
+        """Whether anything was ever trained, as far as the ledger tells."""
         return bool(self.live_counts.modules or self.dead_groups or self.past.requests)
 
     @cached_property
-    def live_nodes(self) -> frozenset[Prefix]:
+    def live_modules(self) -> frozenset[Prefix]:
+        """Prefixes of all live modules."""
         return frozenset(prefix[:depth] for prefix in self.prefixes for depth in range(1, len(prefix) + 1))
 
     def state(self, prefix: Prefix) -> State:
-        """Of the module of this prefix; `new` is live too, but was not there from the beginning."""
+        """Return the state of the module of this prefix."""
         if not self.dead_groups.isdisjoint(prefix):
             return "dead"
-        if prefix not in self.live_nodes:
+        if prefix not in self.live_modules:
             return "untrained"
         return "live" if self.new_groups.isdisjoint(prefix) else "new"
 
     def advice(self) -> str:
-        """When to retrain, in a sentence."""
+        """Return in one sentence whether and when to retrain."""
         forecast = self.forecast
         if not self.begun:
             return "Nothing is trained yet: train the run."
@@ -105,7 +110,7 @@ class RunStatus:
         return f"Retrain before {before}: {when}."
 
     def to_json(self) -> dict[str, Any]:
-        """For programs; null stands for infinite or unknown."""
+        """Return the status for programs; null stands for infinite or unknown."""
         ahead = self.forecast
         return {
             "position": self.position,
@@ -137,11 +142,12 @@ class RunStatus:
 
 
 def run_status(folder: RunFolder, requests: int = 10) -> RunStatus:
-    """Of the run as it is now."""
+    """Return the status of the run now, with a forecast for so many further requests."""
     live = folder.live()
     present = folder.present()
     description = live.description
     prefixes, odds = live.prefixes(present), request_chances(live)
+    # A request may come meanwhile: everything is told as of the version that was read first.
     entries = [entry for entry in folder.ledger.entries() if entry.position <= live.position]
     return RunStatus(
         position=live.position,
@@ -160,30 +166,33 @@ def run_status(folder: RunFolder, requests: int = 10) -> RunStatus:
 
 
 def _new_groups(live: Live, at_first: int) -> frozenset[int]:
+    """Return groups hit before the last training, and those beyond the number that the run began with."""
     made = live.description.as_of
     before = (request for request in live.requests if request.position <= made)
     again = {group for request in before for group in request.body["groups"]}
     return frozenset(again | set(range(at_first, live.description.groups)))
 
 
-def _policy(folder: RunFolder, live: Live) -> Policy:
+def _policy(folder: RunFolder, live: Live) -> RetrainPolicy:
     settings = folder.config.unlearning
 
     def accuracy() -> float:
         found = current_evaluation(folder, live)
         if found is None:
-            raise LookupError
+            raise LookupError  # a status measures nothing itself
         return float(found["strategies"][folder.config.serving.strategy]["accuracy"])
 
     try:
         reason = due(folder, live, accuracy)
     except LookupError:
-        return Policy(settings.retrain, settings.threshold, None, "not evaluated since the last request")
-    return Policy(settings.retrain, settings.threshold, reason is not None, reason)
+        return RetrainPolicy(
+            settings.retrain, settings.threshold, None, "not evaluated since the last request"
+        )
+    return RetrainPolicy(settings.retrain, settings.threshold, reason is not None, reason)
 
 
 def current_evaluation(folder: RunFolder, live: Live) -> dict[str, Any] | None:
-    """What `evaluation.json` says, if nothing has died or was trained since it was made."""
+    """Return the content of `evaluation.json`; None if modules died or were trained since it was made."""
     changed = (entry for entry in folder.ledger.entries() if entry.kind in SERVING_CHANGED)
     last = max((entry.position for entry in changed if entry.position <= live.position), default=0)
     try:
