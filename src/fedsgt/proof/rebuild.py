@@ -1,7 +1,7 @@
-"""A process of its own that trains modules again: `python -m fedsgt.proof.rebuild FOLDER SEED`.
+"""The process that trains modules again: `python -m fedsgt.proof.rebuild FOLDER SEED`.
 
-It knows the folder and nothing else of the run, works in an order of its own, and tells how far it is in
-lines of JSON. It ends with the process that started it, and then takes the folder, which holds data, with it.
+It knows only the folder, trains in an order of its own, and prints its progress as lines of JSON. If the
+process that started it ends, it removes the folder, which holds records, and ends too.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ Tell = Callable[[dict[str, Any]], None]
 
 
 def rebuild(folder: RunFolder, seed: int, tell: Tell, access: ClientAccess = LOCAL) -> None:
-    """Train the folder's modules into it, but for those that its data and settings cannot have given."""
+    """Train the folder's modules into it; tell a verdict for those that need no training to be judged."""
     took_part, erased = read_notes(folder)
     remote = folder.config.data.partition == "remote"
     known = folder.description
     data = access.load_clients(folder.config, known, erased) if remote else read_retained(folder)
     prepared = prepare_again(folder.config, data, known, known.plan_made())
-    refused = _refused(known, prepared)
-    for groups, (verdict, reason) in refused.items():
+    judged = _judged(known, prepared)
+    for groups, (verdict, reason) in judged.items():
         tell({"groups": groups, "verdict": verdict, "reason": reason})
-    targets = [target for target in prepared.targets if target.groups not in refused]
+    targets = [target for target in prepared.targets if target.groups not in judged]
     if not targets:
         return
-    _stir(seed)
+    _reseed_global_generators(seed)
     training = prepared.run.training
     records = sum(prepared.records(target) for target in targets) * training.rounds
     listener = share_of(records, lambda share: tell({"share": share}))
@@ -54,8 +54,11 @@ def rebuild(folder: RunFolder, seed: int, tell: Tell, access: ClientAccess = LOC
         build.run(targets, _order(targets, random.Random(seed)))
 
 
-def _refused(known: Description, prepared: Prepared) -> dict[tuple[int, ...], tuple[str, str]]:
-    """Modules that need not be trained to know what comes of it, by their groups: verdict and reason."""
+def _judged(known: Description, prepared: Prepared) -> dict[tuple[int, ...], tuple[str, str]]:
+    """Return verdict and reason of modules that need no training to be judged, by their groups.
+
+    Their data or settings are not what the run says, or this machine computes in another way.
+    """
     recipe, targets = prepared.recipe, {target.groups: target for target in prepared.targets}
     claimed = Recipe(recipe.config, recipe.backbone, known.profile)
     unlike = _unlike(known.profile, dict(recipe.profile))
@@ -94,39 +97,39 @@ def _unlike(ours: dict[str, str], theirs: dict[str, str]) -> str:
     return ", ".join(f"{name} {ours.get(name)} against {theirs.get(name)}" for name in names)
 
 
-def _stir(seed: int) -> None:
-    """Whoever draws from a generator that all share gets other numbers than in training."""
+def _reseed_global_generators(seed: int) -> None:
+    """Reseed the global generators, so that any hidden use of them changes the bytes."""
     random.seed(seed)
     np.random.seed(seed % 2**32)  # noqa: NPY002
     torch.manual_seed(seed)
 
 
 def _order(targets: Sequence[Target], rng: random.Random) -> Callable[[Target], float]:
-    """A random order, and never the plan's own if another is possible.
+    """Return priorities that make a random order, never the plan's own if another is possible.
 
-    What one module's training leaves behind for the next one then shows in the bytes.
+    If training one module left anything behind for the next one, the bytes would then differ.
     """
     roots = list(dict.fromkeys(target.groups[0] for target in targets))
     first = roots[0]
     rng.shuffle(roots)
-    if roots[0] == first:
+    if roots[0] == first:  # move it to the end
         roots.append(roots.pop(0))
     return lambda target: roots.index(target.groups[0]) + rng.random()
 
 
 def _end_with_parent(path: Path) -> None:
-    """Standard input is never written to, and ends when its writer does, however that comes about."""
+    """Remove the folder and end this process when the one that started it ends, however that happens."""
 
     def wait() -> None:
-        os.read(sys.stdin.fileno(), 1)
-        # In the place of this process, so that none of its threads goes on writing into the folder.
+        os.read(sys.stdin.fileno(), 1)  # nobody writes to it, so this returns when its writer is gone
+        # exec replaces this process, so that none of its threads goes on writing into the folder.
         code = "import shutil, sys; shutil.rmtree(sys.argv[1])"
         os.execv(sys.executable, [sys.executable, "-I", "-c", code, str(path)])
 
     threading.Thread(target=wait, daemon=True).start()
 
 
-def _say(line: dict[str, Any]) -> None:
+def _print_line(line: dict[str, Any]) -> None:
     print(json.dumps(line), flush=True)
 
 
@@ -134,9 +137,9 @@ def main() -> int:
     path, seed = Path(sys.argv[-2]), int(sys.argv[-1])
     _end_with_parent(path)
     try:
-        rebuild(open_run(path), seed, _say)
+        rebuild(open_run(path), seed, _print_line)
     except InputError as error:
-        _say({"error": str(error)})
+        _print_line({"error": str(error)})
         return 2
     return 0
 

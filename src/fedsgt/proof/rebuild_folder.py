@@ -1,7 +1,7 @@
-"""What a rebuild is given: a folder with the retained records of some modules' groups, and nothing else.
+"""The folder that a rebuild is given: the retained records of some modules' groups, and nothing else.
 
-It looks like a run's folder without a ledger. Deleted records are not marked in it, they are not there. For
-clients who hold their records themselves it has none: what was deleted is named, for them to leave out.
+It looks like a run's folder without a ledger. Deleted records are not marked in it; they are not there. For
+remote clients it has no records, only the ids of the deleted ones, which the clients leave out.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ TookPart = Mapping[str, Sequence[Sequence[str]]]
 def write_retained(
     path: Path, folder: RunFolder, live: Live, modules: Sequence[ModuleEntry], took_part: TookPart
 ) -> None:
-    """All that these modules may depend on; with each of them its parents are to be given.
+    """Write everything that these modules may depend on; the modules must include their parents.
 
-    `took_part` says by module, round for round, which clients did: it is trained again with the same.
+    `took_part` has the clients of each round of each module, so that it is trained with the same ones again.
     """
     described = _described(live.description, modules)
     gone = {
@@ -39,14 +39,14 @@ def write_retained(
     }
     remote = folder.config.data.partition == "remote"
     notes = {"took_part": took_part, "erased": gone if remote else {}}
-    settings = _waiting(folder.config) if remote else _write_records(path, folder, live, described)
+    settings = _wait_for_all(folder.config) if remote else _write_records(path, folder, live, described)
     (path / NOTES).write_text(json.dumps(notes), encoding="utf-8")
     (path / CONFIG).write_text(to_toml(settings), encoding="utf-8")
     (path / DESCRIPTION).write_text(described.to_text(), encoding="utf-8")
 
 
 def _write_records(path: Path, folder: RunFolder, live: Live, described: Description) -> Config:
-    """A file for each client; the settings under which they are read again."""
+    """Write a file of records for each client, and return the settings to read them with."""
     data = load_clients(folder.config, live.description, live.erased())
     modules = described.modules
     groups = {group for entry in modules for group in entry.groups}
@@ -61,13 +61,13 @@ def _write_records(path: Path, folder: RunFolder, live: Live, described: Descrip
     return _settings(folder.config, width)
 
 
-def _waiting(run: Config) -> Config:
-    """All who took part are needed: without one of them, other bytes would tell nothing."""
+def _wait_for_all(run: Config) -> Config:
+    """Return settings that wait for absent clients: without one that took part, other bytes prove nothing."""
     return run.model_copy(update={"engine": run.engine.model_copy(update={"absent": "wait"})})
 
 
 def read_notes(folder: RunFolder) -> tuple[TookPart, dict[int, Erased]]:
-    """Who took part in what, and what clients who hold their records themselves have to leave out."""
+    """Return the clients of each module's rounds, and the records that remote clients must leave out."""
     notes = json.loads((folder.path / NOTES).read_text(encoding="utf-8"))
     erased = {
         int(number): Erased(frozenset(gone["slices"]), frozenset(gone["records"]))
@@ -77,7 +77,7 @@ def read_notes(folder: RunFolder) -> tuple[TookPart, dict[int, Erased]]:
 
 
 def read_retained(folder: RunFolder) -> ClientData:
-    """Return the clients of such a folder, numbered, named and sliced as in the run."""
+    """Return the clients of the folder, numbered, named and sliced as in the run."""
     known, clients = folder.description, []
     for number, entry in enumerate(known.clients):
         file, records = _file(folder.path, number), tuple[Record, ...]()
@@ -88,7 +88,7 @@ def read_retained(folder: RunFolder) -> ClientData:
 
 
 def _file(path: Path, client: int) -> Path:
-    """A file for each client: one that came back may have ids that others have too."""
+    """Return the file of one client; each has its own, as two clients may have records of the same id."""
     return path / RECORDS / f"{client}.parquet"
 
 
@@ -109,7 +109,7 @@ def _input(index: int) -> str:
 
 
 def _settings(run: Config, width: int) -> Config:
-    """What shapes modules; nothing of where the run's records, its store and its ledger are."""
+    """Return the settings that shape modules, without the places of the run's records, store and ledger."""
     return Config(
         data=Data(seed=run.data.seed, input_columns=[_input(index) for index in range(width)]),
         model=run.model,
@@ -121,7 +121,7 @@ def _settings(run: Config, width: int) -> Config:
 
 
 def _described(description: Description, modules: Sequence[ModuleEntry]) -> Description:
-    """The run as if it had wanted these modules only."""
+    """Describe the run as if it had wanted these modules only."""
     inner = {tuple(entry.groups[:-1]) for entry in modules}
     return description.model_copy(
         update={

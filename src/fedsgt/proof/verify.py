@@ -1,53 +1,39 @@
-"""Verification: the served modules are trained again from retained data, elsewhere, and their bytes compared.
+"""Verification: train the served modules again from retained data, and compare their bytes.
 
-Definition 8: every parameter served is a function of retained data only. What is trained again gets a
-fresh process and a fresh folder in which deleted records are not there.
+Every served parameter must be a function of retained data only (definition 8). So modules are trained again
+in a fresh process that knows nothing but a fresh folder, in which deleted records do not exist.
 """
 
 from __future__ import annotations
 
-import json
-import os
 import random
 import secrets
 import shutil
-import signal
-import subprocess
-import sys
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 from fedsgt.certificates.certify import data_dependent_choices
 from fedsgt.errors import InputError
 from fedsgt.ledger.kinds import MODULES_CHANGED, Kind
 from fedsgt.proof.rebuild_folder import write_retained
+from fedsgt.proof.rebuild_process import COMMAND, NotRebuilt, Progress, Rebuild, Verdict, run_rebuild
 from fedsgt.runs.description import ModuleEntry
 from fedsgt.runs.folder import RunFolder
 from fedsgt.runs.state import Live
-from fedsgt.stack import profile
 from fedsgt.store import CorruptModule, Folder, Manifest, MissingModule, Modules, compare
 from fedsgt.unlearning.unlearn import unfinished
 
-# Not from the working directory: what lies there must not stand in for a library.
-COMMAND = (sys.executable, "-P", "-m", "fedsgt.proof.rebuild")
-ERRORS = "errors.txt"
-Verdict: TypeAlias = Literal["same", "different", "damaged", "not destroyed", "not comparable"]
-Progress: TypeAlias = Callable[[float], None]
-Refused: TypeAlias = dict[tuple[int, ...], tuple[Verdict, str]]
-Rebuild: TypeAlias = Callable[[Path, int, Callable[[], None], Progress], Refused]
-"""Trains the modules of a folder again, into it, in an order drawn by a seed; calls a check often."""
-
 
 @dataclass(frozen=True)
-class Checked:
-    """A module, what was found of it, and in one line why."""
+class VerifiedModule:
+    """A module with its verdict, and the reason in one line."""
 
     key: str
     groups: tuple[int, ...]
@@ -57,21 +43,25 @@ class Checked:
 
 @dataclass(frozen=True)
 class Verification:
-    """What was found at one position of the ledger."""
+    """Result of a verification at one position of the ledger."""
 
-    modules: tuple[Checked, ...]
-    """Those that were trained again, and all in which something is wrong beforehand."""
+    modules: tuple[VerifiedModule, ...]
+    """Modules that were trained again, and those that were wrong before any training."""
     served: int
-    """How many modules there are to verify in all."""
+    """Number of all modules that could be verified."""
     sample: int | None
+    """Number of modules asked for; None for all."""
     seed: int
-    """Of the sample, and of the order in which modules were trained."""
+    """Seed of the sample, and of the order in which modules were trained."""
     position: int
+    """Ledger position at which modules were live."""
     unfinished: tuple[int, ...]
-    """Positions of requests whose bytes may still be there, or whose certificate is missing."""
+    """Positions of requests whose files may still be there, or whose certificate is missing."""
     data_dependent_choices: tuple[str, ...]
-    """What was decided by looking at data content: that may carry traces of what was deleted later, and
-    equal bytes do not show that it does not (definition 8)."""
+    """Choices that looked at the content of data.
+
+    They may carry traces of records deleted later, which equal bytes cannot rule out (definition 8).
+    """
     seconds: float
 
     @property
@@ -80,12 +70,12 @@ class Verification:
 
     @property
     def failed(self) -> bool:
-        """Whether something is wrong; not to be comparable proves nothing either way."""
+        """True if a module differs, is damaged or was not destroyed; "not comparable" is not a failure."""
         return bool(self.counts.keys() - {"same", "not comparable"})
 
     @property
     def passed(self) -> bool:
-        """Whether all that was looked at is the same, bit for bit."""
+        """True if every module that was looked at is the same, bit for bit."""
         return self.counts.keys() <= {"same"}
 
     def to_json(self) -> dict[str, Any]:
@@ -102,12 +92,12 @@ def verify(
     rebuild: Rebuild | None = None,
     keep: Path | None = None,
 ) -> Verification:
-    """Train the served modules again, or so many of them drawn by the seed, each with its parents; compare.
+    """Train the served modules again, or a sample drawn by the seed, and compare their bytes.
 
-    `command` is what is started, with a folder and a seed, unless `rebuild` says how else that is done; the
-    folder is `keep`, if given, and stays then.
+    Modules are trained by the process that `command` starts with a folder and a seed, or by `rebuild` if
+    given. The folder is temporary, or `keep`, which is left there.
     """
-    rebuild = rebuild or partial(_run_child, command)
+    rebuild = rebuild or partial(run_rebuild, command)
     if sample is not None and sample < 1:
         raise InputError(f"sample: {sample} is not allowed; it is the number of modules to verify, 1 or more")
     started = time.monotonic()
@@ -116,13 +106,13 @@ def verify(
     served = [entry for entry in live.modules() if entry.key in present]
     chosen = served if sample is None else random.Random(seed).sample(served, min(sample, len(served)))
     found = _undestroyed(live, present) | _missing(folder, live, present)
-    claims = _read(folder, live, _closed(live, chosen), found)
-    wanted = _closed(live, [entry for entry in chosen if entry.key in claims])
+    claims = _read(folder, live, _with_parents(live, chosen), found)
+    wanted = _with_parents(live, [entry for entry in chosen if entry.key in claims])
     if wanted:
-        with _own_folder(keep) as path:
+        with _private_folder(keep) as path:
             write_retained(path, folder, live, wanted, _took_part(claims))
-            refused = rebuild(path, seed, _fence(folder, live), progress)
-            found |= _compared(wanted, claims, refused, Modules(Folder(path)))
+            unbuilt = rebuild(path, seed, _stop_at_request(folder, live), progress)
+            found |= _compared(wanted, claims, unbuilt, Modules(Folder(path)))
     return Verification(
         modules=tuple(found.values()),
         served=len(served),
@@ -135,28 +125,32 @@ def verify(
     )
 
 
-Found: TypeAlias = dict[str, Checked]
+Found: TypeAlias = dict[str, VerifiedModule]
 
 
 def _took_part(claims: Mapping[str, Manifest]) -> dict[str, list[list[str]]]:
-    """Who did in each round, as the manifests say: what was learnt from fewer is not wrong."""
+    """Return the clients that took part in each round, by module, as the manifests name them."""
+    # A client may have been away. Training without it was not wrong, and must be repeated without it.
     return {key: [sorted(names) for names in claim.participants] for key, claim in claims.items()}
 
 
-def _checked(entry: ModuleEntry, verdict: Verdict, reason: str) -> Found:
-    return {entry.key: Checked(entry.key, tuple(entry.groups), verdict, reason)}
+def _verdict(entry: ModuleEntry, verdict: Verdict, reason: str) -> Found:
+    return {entry.key: VerifiedModule(entry.key, tuple(entry.groups), verdict, reason)}
 
 
 def _undestroyed(live: Live, present: Collection[str]) -> Found:
     found: Found = {}
     for entry in live.dead_modules():
         if entry.key in present:
-            found |= _checked(entry, "not destroyed", "a deletion has hit it, and its bytes are still there")
+            found |= _verdict(entry, "not destroyed", "a deletion has hit it, and its bytes are still there")
     return found
 
 
 def _missing(folder: RunFolder, live: Live, present: Collection[str]) -> Found:
-    """Live modules that were there: what others were trained on, and all once training was complete."""
+    """Return live modules that have gone missing.
+
+    That is every one once training was complete; before that, those that present modules were trained on.
+    """
     changes = [entry for entry in folder.ledger.entries() if entry.kind in MODULES_CHANGED]
     last = changes[-1] if changes else None
     complete = last and last.kind == Kind.BUILT and last.body["modules"] >= len(live.description.modules)
@@ -164,32 +158,32 @@ def _missing(folder: RunFolder, live: Live, present: Collection[str]) -> Found:
     found: Found = {}
     for entry in live.modules():
         if entry.key not in present and (complete or entry.key in below):
-            found |= _checked(entry, "damaged", "it was trained, and is not in the store any more")
+            found |= _verdict(entry, "damaged", "it was trained, and is not in the store any more")
     return found
 
 
-def _closed(live: Live, entries: Sequence[ModuleEntry]) -> list[ModuleEntry]:
-    """These modules with their parents, in the plan's order."""
+def _with_parents(live: Live, entries: Sequence[ModuleEntry]) -> list[ModuleEntry]:
+    """Return these modules and their parents, in the plan's order."""
     keys = {key for entry in entries for key in live.description.chain(tuple(entry.groups))}
     return [entry for entry in live.description.modules if entry.key in keys]
 
 
 def _read(folder: RunFolder, live: Live, entries: Sequence[ModuleEntry], found: Found) -> dict[str, Manifest]:
-    """What the store says of its modules, once their tensors are read and checked; damage goes to `found`."""
+    """Return the manifests of modules whose tensors are whole; add those that are damaged to `found`."""
     known, claims = live.description, {}
     for entry in entries:
         try:
             folder.modules.get(entry.key)
             manifest = folder.modules.manifest(entry.key)
         except CorruptModule as error:
-            found |= _checked(entry, "damaged", str(error))
+            found |= _verdict(entry, "damaged", str(error))
         except MissingModule:
-            continue  # a parent that was never there, or is already found to be missing
+            continue  # a parent that was never trained, or is already in `found`
         else:
             said = (manifest.prefix, manifest.config_hash, manifest.backbone, manifest.profile)
             if said != (entry.prefix, known.config_hash, known.backbone, known.profile):
                 reason = "its manifest says that it was made from other data or in another way than the run's"
-                found |= _checked(entry, "damaged", reason)
+                found |= _verdict(entry, "damaged", reason)
             else:
                 claims[entry.key] = manifest
     return claims
@@ -198,38 +192,40 @@ def _read(folder: RunFolder, live: Live, entries: Sequence[ModuleEntry], found: 
 def _compared(
     entries: Sequence[ModuleEntry],
     claims: Mapping[str, Manifest],
-    refused: Refused,
+    unbuilt: NotRebuilt,
     rebuilt: Modules,
 ) -> Found:
     found: Found = {}
     for entry in entries:
         if entry.key not in claims:
-            continue  # trained again only because others stand on it
-        if tuple(entry.groups) in refused:
-            found |= _checked(entry, *refused[tuple(entry.groups)])
+            continue  # trained again only for the modules above it
+        if tuple(entry.groups) in unbuilt:
+            found |= _verdict(entry, *unbuilt[tuple(entry.groups)])
         else:
-            rebuilt.get(entry.key)
+            rebuilt.get(entry.key)  # raises unless the bytes are those of the manifest that is compared next
             comparison = compare(claims[entry.key], rebuilt.manifest(entry.key))
-            found |= _checked(entry, comparison.verdict, comparison.reason)
+            found |= _verdict(entry, comparison.verdict, comparison.reason)
     return found
 
 
-def _fence(folder: RunFolder, live: Live) -> Callable[[], None]:
-    """Called often: a record that is deleted meanwhile must not be used on, nor lie in our folder."""
+def _stop_at_request(folder: RunFolder, live: Live) -> Callable[[], None]:
+    """Return a check that raises once a request has arrived.
+
+    A record that was deleted since must not be trained on any more, nor lie in the temporary folder.
+    """
 
     def check() -> None:
         if folder.live().last_request != live.last_request:
             raise InputError(
-                f"{folder.path}: a deletion came in meanwhile, so what was being verified is out of date; "
-                "verify again"
+                f"{folder.path}: a deletion came in meanwhile, so nothing was verified; verify again"
             )
 
     return check
 
 
 @contextmanager
-def _own_folder(keep: Path | None) -> Iterator[Path]:
-    """A folder that only its owner can look into, gone in the end whatever happens."""
+def _private_folder(keep: Path | None) -> Iterator[Path]:
+    """Create a folder that only its owner can read, and remove it at the end, unless it is `keep`."""
     if keep is not None:
         keep.mkdir(mode=0o700)
         yield keep
@@ -239,66 +235,3 @@ def _own_folder(keep: Path | None) -> Iterator[Path]:
         yield path
     finally:
         shutil.rmtree(path)
-
-
-def _run_child(
-    command: Sequence[str], path: Path, seed: int, check: Callable[[], None], progress: Progress
-) -> Refused:
-    """Start it and hear it out; verdicts by groups for modules that it did not train."""
-    surroundings = {name: value for name, value in os.environ.items() if name != "PYTHONHASHSEED"}
-    said: list[dict[str, Any]] = []
-    with (
-        (path / ERRORS).open("wb") as errors,
-        subprocess.Popen(
-            (*command, str(path), str(seed)),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=errors,
-            env=surroundings | profile.environment(),
-            start_new_session=True,  # Ctrl-C is for this process to deal with
-        ) as child,
-    ):
-        try:
-            for line in _lines(child):
-                check()
-                said.append(line)
-                progress(line.get("share", 0.0))
-            check()
-        except BaseException:
-            _end(child)
-            raise
-    if child.returncode:
-        raise InputError(_failure(said, child.returncode, path))
-    return refused_in(said)
-
-
-def refused_in(said: Sequence[Mapping[str, Any]]) -> Refused:
-    """Which modules a rebuild did not train, out of what it told."""
-    return {tuple(line["groups"]): (line["verdict"], line["reason"]) for line in said if "groups" in line}
-
-
-def _lines(child: subprocess.Popen[bytes]) -> Iterator[dict[str, Any]]:
-    """What it tells; libraries may print too."""
-    assert child.stdout is not None
-    for line in child.stdout:
-        with suppress(ValueError):
-            told = json.loads(line)
-            if isinstance(told, dict):
-                yield told
-
-
-def _end(child: subprocess.Popen[bytes]) -> None:
-    """Kill it with its workers; its output ends once the last of them is gone, and writes no more files."""
-    assert child.stdout is not None
-    with suppress(ProcessLookupError):
-        os.killpg(child.pid, signal.SIGKILL)
-    child.stdout.read()
-
-
-def _failure(said: Sequence[dict[str, Any]], code: int, path: Path) -> str:
-    told = next((line["error"] for line in said if "error" in line), None)
-    if told is not None:
-        return str(told)
-    lines = (path / ERRORS).read_text(encoding="utf-8", errors="replace").split("\n")
-    last = next((line.strip() for line in reversed(lines) if line.strip()), "-9 is often too little memory")
-    return f"the process that trains modules again ended with exit code {code} ({last})"

@@ -15,7 +15,8 @@ from typer.testing import CliRunner
 from fedsgt.build.train import train
 from fedsgt.cli.commands.verify import verify as command
 from fedsgt.proof import verify as verify_module
-from fedsgt.proof.verify import Checked, Verdict, Verification
+from fedsgt.proof.rebuild_process import Verdict
+from fedsgt.proof.verify import Verification, VerifiedModule
 from fedsgt.runs.folder import open_run
 from fedsgt.unlearning.request import Deletion
 from fedsgt.unlearning.unlearn import accept
@@ -37,7 +38,7 @@ def called(*arguments: object) -> Result:
 
 
 def found(*verdicts: Verdict, **about: Any) -> Verification:
-    modules = tuple(Checked(KEY, (0, 1), verdict, f"why {verdict}") for verdict in verdicts)
+    modules = tuple(VerifiedModule(KEY, (0, 1), verdict, f"why {verdict}") for verdict in verdicts)
     settings: dict[str, Any] = {
         "served": 9,
         "sample": None,

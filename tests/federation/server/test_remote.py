@@ -25,7 +25,8 @@ from fedsgt.federation.keys import known_keys, make_authority, make_client
 from fedsgt.federation.server.remote import RemoteClients
 from fedsgt.federation.settings import load_client
 from fedsgt.proof.rebuild import rebuild
-from fedsgt.proof.verify import Progress, Refused, refused_in, verify
+from fedsgt.proof.rebuild_process import NotRebuilt, Progress, not_rebuilt
+from fedsgt.proof.verify import verify
 from fedsgt.runs.description import Description
 from fedsgt.runs.folder import RunFolder, create_run
 from fedsgt.runs.records import ClientData
@@ -130,11 +131,11 @@ def test_after_a_deletion_the_rest_verifies_and_trains_again(
     folder = train(run, tmp_path / "run", Quiet(), access=site_of(homes))
     unlearn(folder, [Deletion("c1", slices=(0,))])
 
-    def again(path: Path, seed: int, check: Any, progress: Progress) -> Refused:
+    def again(path: Path, seed: int, check: Any, progress: Progress) -> NotRebuilt:
         said: list[dict[str, Any]] = []
         described = RunFolder(path, run, Description.read((path / "run.json").read_text(), "run.json"))
         rebuild(described, seed, said.append, site_of(homes))
-        return refused_in(said)
+        return not_rebuilt(said)
 
     found = verify(folder, rebuild=again)
     assert found.passed

@@ -14,7 +14,7 @@ from fedsgt.cli.views.proof import verification_text
 from fedsgt.words import counted
 
 if TYPE_CHECKING:
-    from fedsgt.proof.verify import Rebuild
+    from fedsgt.proof.rebuild_process import Rebuild
     from fedsgt.runs.folder import RunFolder
 
 SAME, WRONG, UNKNOWN = 0, 1, 3

@@ -16,7 +16,7 @@ from fedsgt.engine.events import Listener, from_json
 from fedsgt.errors import InputError
 from fedsgt.federation.server.submit import FlowerRun, submit
 from fedsgt.federation.settings import ServerSettings, server_of
-from fedsgt.proof.verify import Progress, Refused, refused_in
+from fedsgt.proof.rebuild_process import NotRebuilt, Progress, not_rebuilt
 from fedsgt.runs.folder import RunFolder, anchored, open_run
 
 LOOK_SECONDS = 0.2
@@ -41,11 +41,11 @@ def train_remotely(run: Config, path: Path, tell: Listener) -> RunFolder:
     return open_run(path)
 
 
-def rebuild_remotely(run: Config) -> Callable[[Path, int, Callable[[], None], Progress], Refused]:
+def rebuild_remotely(run: Config) -> Callable[[Path, int, Callable[[], None], Progress], NotRebuilt]:
     """How `verify` trains modules again: on the machines of the clients, who alone have the records."""
     settings = server_of(run)
 
-    def rebuild(path: Path, seed: int, check: Callable[[], None], progress: Progress) -> Refused:
+    def rebuild(path: Path, seed: int, check: Callable[[], None], progress: Progress) -> NotRebuilt:
         said: list[Mapping[str, Any]] = []
         given: dict[str, str | int] = {"task": "rebuild", "output": str(path), "seed": seed}
         for line in progress_of(settings, path, given):
@@ -53,7 +53,7 @@ def rebuild_remotely(run: Config) -> Callable[[Path, int, Callable[[], None], Pr
             said.append(line)
             progress(line.get("share", 0.0))
         check()
-        return refused_in(said)
+        return not_rebuilt(said)
 
     return rebuild
 
