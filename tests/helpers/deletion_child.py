@@ -5,11 +5,9 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
-import signal
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
+from kill_at_step import FILES, KillAtStep
 from sqlalchemy import event
 from sqlalchemy.engine import Engine
 
@@ -17,35 +15,14 @@ from fedsgt.runs.folder import open_run
 from fedsgt.unlearning.request import Deletion
 from fedsgt.unlearning.unlearn import unlearn
 
-STEPS = {
-    os: ("mkdir", "fsync", "replace", "rename", "unlink", "rmdir", "link"),
-    fcntl: ("flock",),
-    shutil: ("rmtree",),
-}
-
 
 def delete_and_die(path: Path, client: str, records: tuple[str, ...], step: int | None, count: Path) -> None:
-    """Deletes; is gone, as by `kill -9`, at so many calls of the file system or the database."""
-    taken = [0]
-
-    def tick() -> None:
-        taken[0] += 1
-        if taken[0] == step:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    def counted(inner: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*arguments: Any, **options: Any) -> Any:
-            tick()
-            found = inner(*arguments, **options)
-            tick()
-            return found
-
-        return call
-
-    for module, names in STEPS.items():
-        for name in names:
-            setattr(module, name, counted(getattr(module, name)))
+    """Delete; be killed before or after this many calls of the file system or the database."""
+    steps = KillAtStep(step)
+    steps.watch(os, *FILES, "link", after=True)
+    steps.watch(fcntl, "flock", after=True)
+    steps.watch(shutil, "rmtree", after=True)
     for name in ("commit", "begin", "after_cursor_execute"):
-        event.listen(Engine, name, lambda *_: tick())
+        event.listen(Engine, name, steps.tick)
     unlearn(open_run(path), [Deletion(client, records=records)], key="the request")
-    count.write_text(str(taken[0]))
+    steps.write_count(count)

@@ -3,43 +3,20 @@
 from __future__ import annotations
 
 import os
-import signal
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import httpx
+from kill_at_step import FILES, KillAtStep
 
 from fedsgt.federation.client.withdraw import withdraw
 from fedsgt.federation.settings import load_client
 from fedsgt.unlearning.request import Deletion
 
-STEPS: dict[Any, tuple[str, ...]] = {
-    os: ("mkdir", "fsync", "replace", "rename", "unlink", "rmdir"),
-    httpx.Client: ("post",),
-}
-
 
 def withdraw_and_die(client: Path, record: str, step: int | None, count: Path) -> None:
-    """Is gone, as by `kill -9`, before or after so many calls of the file system or the network."""
-    taken = [0]
-
-    def tick() -> None:
-        taken[0] += 1
-        if taken[0] == step:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    def counted(inner: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*arguments: Any, **options: Any) -> Any:
-            tick()
-            found = inner(*arguments, **options)
-            tick()
-            return found
-
-        return call
-
-    for place, names in STEPS.items():
-        for name in names:
-            setattr(place, name, counted(getattr(place, name)))
+    """Withdraw; be killed before or after this many calls of the file system or the network."""
+    steps = KillAtStep(step)
+    steps.watch(os, *FILES, after=True)
+    steps.watch(httpx.Client, "post", after=True)
     withdraw(load_client(client), Deletion("a", records=(record,)))
-    count.write_text(str(taken[0]))
+    steps.write_count(count)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import glob
 import os
-import secrets
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -25,6 +24,7 @@ from cryptography.hazmat.primitives.serialization import (
 from cryptography.x509 import Certificate
 
 from fedsgt.certificates.keys import MAX_KEY_BYTES
+from fedsgt.data.fingerprints import new_salt
 from fedsgt.errors import InputError
 from fedsgt.federation.authority import (
     as_pem,
@@ -50,7 +50,6 @@ from fedsgt.files.durable import make_folder, read_limited, remove_abandoned, wr
 
 CURVE, HASH = ec.SECP384R1(), hashes.SHA384()
 NUMBER_BYTES = 48
-SALT_BYTES = 32
 STARTER_DATA = {"source": "records.parquet"}
 PRIVATE, PUBLIC = 0o600, 0o644
 
@@ -92,7 +91,7 @@ def make_client(
     settings = starter(ClientSettings, {**known, **_stated(given), "data": STARTER_DATA}, own / CLIENT_FILE)
     make_folder(own, mode=0o700)
     _make_key(made, own / "node.key", own / "node.pub", PrivateFormat.OpenSSH)
-    _keep(made, own / "salt", lambda: secrets.token_bytes(SALT_BYTES), PRIVATE)
+    _keep(made, own / "salt", new_salt, PRIVATE)
     if (folder / "ca.crt").exists():
         _copy_authority(made, folder, own)
     _keep(made, own / CLIENT_FILE, lambda: settings)

@@ -56,7 +56,9 @@ class Grouping:
 
     def members(self, group: int) -> Ints:
         """Return the numbers of the group's slices, ascending."""
-        return np.flatnonzero(self.group_of == self._known(group, self.groups, "group"))
+        if not 0 <= group < self.groups:
+            raise InputError(f"group: {group} is not between 0 and {self.groups - 1}")
+        return np.flatnonzero(self.group_of == group)
 
     def slice_ids(self, group: int) -> list[tuple[int, int]]:
         """Return the group's slices as (client, slice within the client)."""
@@ -75,17 +77,6 @@ class Grouping:
     def group_sizes(self) -> Ints:
         """Return the number of slices in each group."""
         return np.bincount(self.group_of, minlength=self.groups)
-
-    def groups_of(self, client: int) -> Ints:
-        """Return the groups that the client has a slice in, ascending."""
-        known = self._known(client, self.clients, "client")
-        first, last = np.searchsorted(self.client_of, [known, known + 1])
-        return np.unique(self.group_of[first:last])
-
-    def _known(self, number: int, count: int, what: str) -> int:
-        if not 0 <= number < count:
-            raise InputError(f"{what}: {number} is not between 0 and {count - 1}")
-        return number
 
 
 def objective(grouping: Grouping, embeddings: ArrayLike) -> float:
