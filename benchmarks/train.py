@@ -30,7 +30,7 @@ from transformers import (
     ViTForImageClassification,
 )
 
-from fedsgt.config.model import Peft, Training
+from fedsgt.config.sections import Peft, Training
 from fedsgt.data import Record
 from fedsgt.engine.local_update import local_update
 from fedsgt.files.tensors import Tensors

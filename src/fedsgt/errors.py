@@ -1,13 +1,13 @@
-"""The one error a person may see: what was wrong, where, and what is allowed, in one line."""
+"""Errors that people see: what was wrong, where, and what is allowed, in one line."""
 
 
 class InputError(ValueError):
-    """Something given from outside is wrong. The command line prints its message alone, with exit code 2."""
+    """Something given from outside is wrong; the command line prints the message alone and exits with 2."""
 
 
 class BackboneChanged(InputError, RuntimeError):
-    """What no error of ours may ever do; whatever was trained meanwhile is not to be used."""
+    """The frozen backbone was modified; everything trained since must be discarded."""
 
 
-class Tellable(InputError):
-    """Raised on a client's machine, with a text that names none of its records: the server may see it."""
+class ShareableError(InputError):
+    """Error on a client's machine whose message names none of its records, so that the server may see it."""

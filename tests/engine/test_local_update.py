@@ -11,7 +11,7 @@ import pytest
 import torch
 from tiny_world import World
 
-from fedsgt.config.model import Peft, Training
+from fedsgt.config.sections import Peft, Training
 from fedsgt.data import Record
 from fedsgt.engine import local_update as local
 from fedsgt.engine.local_update import local_update

@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import norm
 from tiny_world import World, trained
 
-from fedsgt.config.model import Privacy
+from fedsgt.config.sections import Privacy
 from fedsgt.engine.privacy import noise_deviation, privatised
 from fedsgt.engine.task import Update
 from fedsgt.files.tensors import Tensors

@@ -10,7 +10,7 @@ import pytest
 from tiny_world import World
 
 from fedsgt.build.prepare import prepare
-from fedsgt.config.model import Training
+from fedsgt.config.sections import Training
 from fedsgt.engine.rounds import OpenRound, Server, client_seed
 from fedsgt.engine.task import Task, Update
 from fedsgt.files.encoding import seed_of

@@ -19,7 +19,7 @@ from tiny_world import Made, build
 
 from fedsgt.build.prepare import describe, prepare_clients
 from fedsgt.config import Config, load, to_toml
-from fedsgt.config.model import Engine
+from fedsgt.config.sections import Engine
 from fedsgt.data import Columns, labels_of, load_dataset
 from fedsgt.engine.flower.internals import ListNodesRequest
 from fedsgt.federation.client.records import ClientRecords

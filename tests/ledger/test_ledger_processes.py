@@ -21,6 +21,7 @@ from fedsgt.ledger.ledger import Ledger, LedgerError
 START = """
 import sys
 from itertools import count
+from fedsgt.ledger.kinds import Kind
 from fedsgt.ledger.ledger import Ledger, LedgerError
 url, name = sys.argv[1:]
 print("ready", flush=True)

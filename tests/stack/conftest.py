@@ -29,7 +29,7 @@ from transformers import (
     ViTForImageClassification,
 )
 
-from fedsgt.config.model import Model, Peft
+from fedsgt.config.sections import Model, Peft
 from fedsgt.files.tensors import Tensors
 from fedsgt.stack import profile
 from fedsgt.stack.backbone import Backbone, load_backbone

@@ -17,7 +17,7 @@ from safetensors import safe_open
 from torch import Tensor
 from transformers import ViTModel
 
-from fedsgt.config.model import Model
+from fedsgt.config.sections import Model
 from fedsgt.data import Columns, load_dataset
 from fedsgt.stack.backbone import BUNDLED, load_backbone
 from fedsgt.stack.inputs import make_inputs

@@ -14,7 +14,7 @@ import pytest
 import torch
 from PIL import Image
 
-from fedsgt.config.model import Model
+from fedsgt.config.sections import Model
 from fedsgt.errors import InputError
 from fedsgt.stack.inputs import ImageInputs, Inputs, make_inputs, pad
 

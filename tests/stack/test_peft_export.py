@@ -11,7 +11,7 @@ import torch
 from peft import PeftModel
 from safetensors.numpy import load_file, save_file
 
-from fedsgt.config.model import Peft
+from fedsgt.config.sections import Peft
 from fedsgt.errors import InputError
 from fedsgt.files.tensors import Tensors
 from fedsgt.stack.backbone import load_backbone

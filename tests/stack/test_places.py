@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from transformers import PreTrainedModel
 
-from fedsgt.config.model import Peft
+from fedsgt.config.sections import Peft
 from fedsgt.errors import InputError
 from fedsgt.stack.backbone import load_backbone
 from fedsgt.stack.places import KEY, QUERY, VALUE, find_places, layer_names

@@ -31,7 +31,7 @@ import hashlib, json, sys
 from fedsgt.stack import profile
 profile.apply()
 import numpy as np, torch
-from fedsgt.config.model import Model, Peft
+from fedsgt.config.sections import Model, Peft
 from fedsgt.errors import InputError
 from fedsgt.stack.backbone import load_backbone
 from fedsgt.stack.inputs import make_inputs

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 from transformers import DeiTForImageClassificationWithTeacher
 
-from fedsgt.config.model import Peft
+from fedsgt.config.sections import Peft
 from fedsgt.files.tensors import Tensors
 from fedsgt.stack import last_layer
 from fedsgt.stack.backbone import Backbone, load_backbone

@@ -1,4 +1,4 @@
-"""One run, from one TOML file with dotted overrides; unknown keys are errors."""
+"""Configuration of a run, from one TOML file with dotted overrides; unknown keys are errors."""
 
 from fedsgt.config.load import load, to_toml
 from fedsgt.config.model import Config

@@ -1,4 +1,4 @@
-"""The systems compared, each as settings of the one build and serve machinery."""
+"""Systems that FedSGT is compared with, each as settings of the same build and serving."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from fedsgt.errors import InputError
 
 @dataclass(frozen=True)
 class System:
-    """A name for some settings, written as `--set` takes them; a key without a value is as not given."""
+    """Named settings, written as `--set` takes them; a key without a value is removed."""
 
     name: str
     description: str
     overrides: tuple[str, ...] = ()
 
 
-# What a file may say of FedSGT's own plans and groups would clash with a system's.
+# Removes what a file may say of FedSGT's own plans and groups, since it would clash with the system's.
 _PLAIN = ("grouping.limits=", "plan.kind=rotations", "plan.passes=")
 _NO_RETRAINING = ("unlearning.retrain=never", "unlearning.threshold=")
 _RETRAINING = ("unlearning.retrain=now", "unlearning.threshold=")
@@ -40,7 +40,7 @@ _CLUSTERS = (
     "training.start=common",
     "serving.strategy=all",
 )
-_ONE_HOLDER = (
+_ONE_CLIENT = (
     *_PLAIN,
     "data.clients=1",
     "data.partition=iid",
@@ -76,20 +76,20 @@ SYSTEMS: dict[str, System] = {
         ),
         System(
             "sisa",
-            "one data holder, four shards of five slices, one order for each shard",
-            (*_ONE_HOLDER, "plan.budget=1"),
+            "one client, four shards of five slices, one order for each shard",
+            (*_ONE_CLIENT, "plan.budget=1"),
         ),
         System(
             "s3t",
-            "one data holder, four shards of five slices, five orders for each shard",
-            (*_ONE_HOLDER, "plan.budget=5"),
+            "one client, four shards of five slices, five orders for each shard",
+            (*_ONE_CLIENT, "plan.budget=5"),
         ),
     )
 }
 
 
 def system_settings(name: str | None) -> tuple[str, ...]:
-    """The overrides of the system of this name; none of none."""
+    """Return the overrides of the named system; empty if `name` is None."""
     if name is None:
         return ()
     if name not in SYSTEMS:

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from fedsgt.config.model import Privacy, Training
+from fedsgt.config.sections import Privacy, Training
 from fedsgt.data import Record, labels_of
 from fedsgt.engine.privacy import privatised
 from fedsgt.engine.task import Update

@@ -11,7 +11,7 @@ from functools import cache
 
 import numpy as np
 
-from fedsgt.config.model import Privacy
+from fedsgt.config.sections import Privacy
 from fedsgt.engine.task import Update
 from fedsgt.files.encoding import frames
 from fedsgt.files.tensors import Tensors

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from fedsgt.config.model import Training
+from fedsgt.config.sections import Training
 from fedsgt.engine.events import ClientUpdated
 from fedsgt.engine.task import ReadModule, Result, Task, Update
 from fedsgt.errors import InputError

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 from fedsgt.config import Config
-from fedsgt.config.model import Privacy
+from fedsgt.config.sections import Privacy
 from fedsgt.data import Slice
 from fedsgt.engine.cache import ActivationCache
 from fedsgt.engine.local_update import Example, local_update

@@ -22,7 +22,7 @@ from pydantic import (
 )
 
 from fedsgt.config import Config
-from fedsgt.config.model import Section, Text
+from fedsgt.config.sections import Section, Text
 from fedsgt.config.toml import explain, read_toml
 from fedsgt.errors import InputError
 

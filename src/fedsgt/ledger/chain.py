@@ -1,4 +1,4 @@
-"""Entries of a ledger and the chain of hashes that joins them; no database here."""
+"""Entries of a ledger and the chain of hashes that joins them; the database is elsewhere."""
 
 from __future__ import annotations
 
@@ -17,31 +17,32 @@ NO_HASH = "0" * 64
 
 
 class LedgerError(InputError):
-    """The ledger cannot be opened, read or written: missing, read-only, no room, locked, no connection."""
+    """The ledger cannot be opened, read or written; the message says why and what to do."""
 
 
 class CorruptLedger(LedgerError):
-    """The ledger is not as it was written: the message names the position and what does not fit there."""
+    """The ledger was changed after it was written; the message names the position and what is wrong there."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One line of the ledger."""
+    """One entry of a ledger."""
 
     position: int
-    """From 1, without gaps."""
+    """Number of the entry, from 1 and without gaps."""
     kind: str
     """A value of `Kind`, or one that a later version has added."""
     time: str
-    """RFC 3339 in UTC with microseconds; never earlier than that of the entry before."""
+    """Time of writing, RFC 3339 in UTC with microseconds; never before that of the previous entry."""
     body: dict[str, Any]
     previous: str
-    """The hash of the entry before; zeros for the first."""
+    """Hash of the previous entry; zeros for the first."""
     hash: str
+    """SHA-256 over the run and all fields of the entry, the previous hash among them."""
 
 
 class Row(NamedTuple):
-    """An entry as it lies in the table; what comes from there may be of any type until it is checked."""
+    """Entry as the table holds it; its values may be of any type until `Chain` has checked them."""
 
     position: int
     kind: str
@@ -52,13 +53,13 @@ class Row(NamedTuple):
     hash: str
 
     def entry(self) -> Entry:
-        """The same for the outside, which has no use for the key's hash."""
+        """Return the entry without the key's hash, which only the ledger uses."""
         body = json.loads(self.body)
         return Entry(self.position, self.kind, self.time, body, self.previous, self.hash)
 
 
 def key_hash(run: str, key: str) -> str:
-    """What is kept of an idempotency key: enough to know it again."""
+    """Return the hash that is kept of an idempotency key: people may put names into keys."""
     if not isinstance(key, str) or not key:
         raise InputError(f"idempotency key {key!r} is not allowed; it is a text and not empty")
     return hashlib.sha256(frames("fedsgt.idempotency.1", run, key)).hexdigest()
@@ -67,7 +68,7 @@ def key_hash(run: str, key: str) -> str:
 def make_row(
     run: str, before: Row | None, kind: Kind, time: str, body: dict[str, Any], key: str | None
 ) -> Row:
-    """The row that comes next; a clock that went backwards stands still."""
+    """Return the row that follows `before`; if the clock went backwards, the time stays the same."""
     if not isinstance(kind, Kind):
         raise InputError(f"ledger kind {kind!r} is unknown; one of {', '.join(Kind)}")
     position, previous = (before.position + 1, before.hash) if before else (1, NO_HASH)
@@ -78,6 +79,7 @@ def make_row(
 
 def _text(body: dict[str, Any]) -> str:
     try:
+        # Read back, since json also writes what is no object, such as a list, without an error.
         text = canonical_json(body)
         if isinstance(json.loads(text), dict):
             return text
@@ -93,26 +95,34 @@ def _digest(run: str, row: Row) -> str:
 
 
 class Chain:
-    """What has been checked so far: rows must be as they were before, or join on to the last."""
+    """Hashes of the rows checked so far; every row must be as it was before, or follow the last one.
+
+    Threads may share it.
+    """
 
     def __init__(self, run: str, where: str) -> None:
         self.run, self.where = run, where
         self.last: Row | None = None
-        # The highest position that was ever read, checked or not, and its hash.
+        # The highest position that was ever read and its hash, checked or not: a shorter ledger was cut off.
         self.seen = 0, NO_HASH
         self._hashes: list[str] = []
+        # Hashes of idempotency keys, and the position where each was used.
         self._positions: dict[str, int] = {}
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
+        """Return the number of rows checked so far."""
         return len(self._hashes)
 
     def position_of(self, key: str) -> int | None:
-        """Where the key with this hash was used."""
+        """Return the position where the idempotency key with this hash was used; None if it was not."""
         return self._positions.get(key)
 
     def check_head(self, position: int, code: str, seen: tuple[int, str]) -> None:
-        """An error if this cannot be the last entry; `seen` is what was seen before the question."""
+        """Check that this may be the last entry; `seen` is the head that was known before the query.
+
+        Other threads go on reading meanwhile, so `self.seen` may be newer than the query's answer.
+        """
         if not isinstance(position, int):
             self._fail(seen[0] + 1, f"has no number but {position!r} as its position")
         self._check_length(position, seen[0])
@@ -120,7 +130,7 @@ class Chain:
             self._see(position, code, seen)
 
     def check(self, rows: Iterable[Sequence[Any]], start: int, end: int) -> list[Row]:
-        """These rows, which are said to be all from position `start` on and must reach at least to `end`."""
+        """Check and return rows, which must go without gaps from position `start` at least to `end`."""
         found = [Row(*values) for values in rows]
         with self._lock:
             for expected, row in enumerate(found, start):
@@ -162,7 +172,7 @@ class Chain:
     def _recomputed(self, row: Row) -> str | None:
         try:
             return _digest(self.run, row)
-        except InputError:  # a value of a type that no entry has
+        except InputError:  # a value of a type that no entry has, put there by another program
             return None
 
     def _fail(self, position: int, problem: str) -> NoReturn:

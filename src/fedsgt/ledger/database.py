@@ -1,4 +1,4 @@
-"""The two databases that can hold a ledger, opened so that a commit is on disk and writers take turns."""
+"""SQLite and PostgreSQL, opened so that a commit is on disk and writers take turns."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from fedsgt.files.durable import sync_folder
 from fedsgt.files.encoding import frames
 from fedsgt.ledger.chain import LedgerError
 
-# What people can do about the errors that they may well see, by a word of the message.
+# Advice for the errors that people may well see, by a word in the database's message.
 _ADVICE = {
     "readonly": "the file, or the folder where SQLite writes beside it, is read-only for this user",
     "read-only": "this user may only read there",
@@ -39,7 +39,7 @@ _ADVICE = {
 
 @contextmanager
 def reported(action: str, where: str) -> Iterator[None]:
-    """Turns a database's error into one line that names the ledger."""
+    """Turn an error of the database into one line that names the ledger and says what to do."""
     try:
         yield
     except (SQLAlchemyError, sqlite3.Error, OSError) as error:
@@ -51,19 +51,23 @@ def reported(action: str, where: str) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Database:
-    """An engine for short reads outside transactions, and for one writer at a time."""
+    """Open database, for short reads outside transactions and for one writer at a time."""
 
     engine: Engine
     where: str
+    """Name for messages, without the password."""
     file: Path | None
+    """File of a SQLite database; None for PostgreSQL."""
     identity: tuple[int, int] | None
+    """Device and number of that file when it was opened."""
     wait: float
-    # Threads that wait for their turn to write hold no connection that readers may need.
+    """Seconds that a writer waits for its turn."""
+    # Taken before a connection: threads that wait for their turn must not hold one that readers need.
     turn: threading.Lock = field(default_factory=threading.Lock)
 
     @contextmanager
     def connected(self, action: str = "read") -> Iterator[Connection]:
-        """A connection; only what comes from the database is reported as its error."""
+        """Yield a connection; errors of the caller's own code are not reported as the database's."""
         with reported(action, self.where):
             if self.file and _identity(self.file) != self.identity:
                 raise LedgerError(f"ledger {self.where} was removed or replaced while in use; open it again")
@@ -73,10 +77,11 @@ class Database:
 
     @contextmanager
     def locked(self, name: str) -> Iterator[Connection]:
-        """A transaction that no other of this name runs beside; it ends without effect unless committed."""
+        """Yield a connection in the only transaction of this name; it has no effect unless committed."""
         with self._turn_taken(), self.connected("write") as connection:
             with reported("write", self.where):
                 if self.file:
+                    # Takes the write lock now: a lock taken later would fail if another writer came between.
                     connection.exec_driver_sql("BEGIN IMMEDIATE")
                 else:
                     # Each statement must see what was committed before it, whatever the server's default.
@@ -95,7 +100,7 @@ class Database:
 
 
 def open_database(address: str, wait: float, mode: Literal["create", "open"]) -> Database:
-    """The database at this URL; a SQLite file is made only by `create`."""
+    """Open the database at this URL; only the mode `create` makes a SQLite file."""
     try:
         url = make_url(address)
     except (ArgumentError, ValueError):
@@ -120,7 +125,7 @@ def _sqlite(file: Path, wait: float, mode: Literal["create", "open"]) -> Databas
                 f"ledger {file} is missing; a lost ledger is restored from a backup, not made anew"
             )
         identity = _identity(file)
-    # `mode=rw` never makes a file, and the module's own handling of transactions is off.
+    # `mode=rw` never makes a file, and `isolation_level=None` turns off sqlite3's own transactions.
     connect = partial(
         sqlite3.connect,
         f"{file.as_uri()}?mode=rw",
@@ -135,7 +140,7 @@ def _sqlite(file: Path, wait: float, mode: Literal["create", "open"]) -> Databas
 
 
 def _postgres(url: URL, wait: float) -> Database:
-    # A standby may lag behind, so it cannot tell what is deleted by now.
+    # A standby may lag behind, and would serve what was deleted a moment ago.
     query = {"connect_timeout": "10", **url.query, "target_session_attrs": "primary"}
     full = url.set(drivername="postgresql+psycopg", query=query)
     try:
@@ -144,7 +149,7 @@ def _postgres(url: URL, wait: float) -> Database:
         raise InputError(
             "a ledger in PostgreSQL needs psycopg, which is not installed: pip install 'fedsgt[postgres]'"
         ) from error
-    limit = f"SET lock_timeout = {max(1, round(wait * 1000))}"  # 0 would be for ever
+    limit = f"SET lock_timeout = {max(1, round(wait * 1000))}"  # 0 would mean for ever
     event.listen(engine, "connect", _on_connect("SET synchronous_commit = on", limit))
     return Database(engine, url.render_as_string(hide_password=True), None, None, wait)
 
@@ -158,7 +163,7 @@ def _on_connect(*statements: str) -> Callable[[Any, Any], None]:
 
 
 def _make_file(file: Path, wait: float) -> None:
-    """A database in WAL mode whose name survives a power cut."""
+    """Make a database in WAL mode, whose readers and writers do not block each other."""
     with closing(sqlite3.connect(f"{file.as_uri()}?mode=rwc", uri=True, timeout=wait)) as connection:
         deadline = time.monotonic() + wait
         while not _set_wal(connection):
@@ -179,6 +184,7 @@ def _set_wal(connection: sqlite3.Connection) -> bool:
 
 
 def _identity(file: Path) -> tuple[int, int] | None:
+    # A file that was replaced keeps its name: connections would go on with the old one, which is gone.
     try:
         status = file.stat()
     except FileNotFoundError:
@@ -187,5 +193,6 @@ def _identity(file: Path) -> tuple[int, int] | None:
 
 
 def _lock_number(name: str) -> int:
+    # PostgreSQL names advisory locks by a signed number of 64 bits.
     code = hashlib.sha256(frames("fedsgt.ledger.lock.1", name)).digest()
     return int.from_bytes(code[:8], "big", signed=True)

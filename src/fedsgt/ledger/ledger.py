@@ -1,7 +1,7 @@
 """The ledger: an append-only, hash-chained list of entries of one run, in SQLite or PostgreSQL.
 
-What `append` wrote is on disk once `writing` has ended. Callers import this module, not the package, which
-loads without the database library.
+Appended entries are on disk once `writing` has ended. Callers import this module and not the package, so that
+the package loads without the database library.
 """
 
 from __future__ import annotations
@@ -34,8 +34,9 @@ from fedsgt.ledger.tables import ENTRIES, has_table, make_table
 __all__ = ["CorruptLedger", "Entry", "Ledger", "LedgerError", "Writer", "file_url"]
 
 Clock = Callable[[], datetime]
-# Seconds that a writer waits for another to finish.
+# Seconds that a writer waits for another one to finish.
 WAIT = 30.0
+# Largest number that the column holds: no upper end.
 _LAST_POSITION = 2**63 - 1
 _OF_RUN = ENTRIES.c.run == bindparam("run")
 _HEAD = select(ENTRIES.c.position, ENTRIES.c.hash).where(_OF_RUN).order_by(ENTRIES.c.position.desc()).limit(1)
@@ -47,20 +48,20 @@ _ROWS = (
 
 
 def utc_now() -> datetime:
-    """The clock that entries are dated by."""
+    """Return the present time in UTC."""
     return datetime.now(UTC)
 
 
 def file_url(path: Path) -> str:
-    """The URL of a ledger in this file, whatever characters its name has."""
+    """Return the URL of a ledger in this file, whatever characters its name has."""
     return f"sqlite:///{quote(str(path.absolute()))}"
 
 
 class Ledger:
-    """The entries of one run. Threads may share it."""
+    """Entries of one run. Threads may share it."""
 
     def __init__(self, database: Database, run: str, clock: Clock) -> None:
-        """For `create` and `open`."""
+        """Use `create` or `open` instead."""
         self.run, self.clock = run, clock
         self._database = database
         self._chain = Chain(run, database.where)
@@ -71,7 +72,7 @@ class Ledger:
     def create(
         cls, url: str, run: str, body: dict[str, Any], *, clock: Clock = utc_now, wait: float = WAIT
     ) -> Ledger:
-        """A new ledger with a first entry of kind `opened`; an error if this run has entries already."""
+        """Make a ledger whose first entry, of kind `opened`, has this body; refuse a run that has entries."""
         with _opened(cls, url, run, clock, wait, "create") as ledger:
             ledger._make_table()
             with ledger.writing() as writer:
@@ -84,7 +85,7 @@ class Ledger:
 
     @classmethod
     def open(cls, url: str, run: str, *, clock: Clock = utc_now, wait: float = WAIT) -> Ledger:
-        """The ledger of a run that has one; a lost ledger never looks like an empty one."""
+        """Open the ledger of a run; refuse an empty one, since it would know of no deletion."""
         with _opened(cls, url, run, clock, wait, "open") as ledger:
             if not ledger._has_table() or not ledger.head():
                 raise LedgerError(
@@ -94,7 +95,7 @@ class Ledger:
         return ledger
 
     def head(self) -> int:
-        """The position of the last entry that any process has committed."""
+        """Return the position of the last entry that any process has committed."""
         seen = self._chain.seen
         with self._database.connected() as connection, reported("read", self._database.where):
             found = connection.execute(_HEAD, {"run": self.run}).one_or_none()
@@ -103,25 +104,25 @@ class Ledger:
         return int(position)
 
     def entries(self, after: int = 0) -> list[Entry]:
-        """The entries after this position, in order, checked together with all that were not yet."""
+        """Return the entries after this position, in order, and check all entries that are new."""
         with self._database.connected() as connection:
             return self._entries(connection, after)
 
     def find(self, key: str) -> Entry | None:
-        """The entry that was appended with this idempotency key."""
+        """Return the entry that was appended with this idempotency key; None if there is none."""
         with self._database.connected() as connection:
             return self._find(connection, key)
 
     @contextmanager
     def writing(self) -> Iterator[Writer]:
-        """The only writer among all processes and threads; what it appended counts once this ends well."""
+        """Yield the only writer of all processes and threads; commit its entries unless there is an error."""
         with self._database.locked(self.run) as connection:
             writer = Writer(self, connection)
             yield writer
             writer._commit()
 
     def close(self) -> None:
-        """Closes the connections."""
+        """Close the connections."""
         self._database.engine.dispose()
 
     def __enter__(self) -> Self:
@@ -135,13 +136,13 @@ class Ledger:
             return has_table(connection)
 
     def _make_table(self) -> None:
-        # Others may try at the same time, for other runs too: under a name that no run has.
+        # Other runs may make the table at the same time, so the lock has a name that no run has.
         with self._database.locked("") as connection, reported("create", self._database.where):
             make_table(connection)
             connection.commit()
 
     def _entries(self, connection: Connection, after: int) -> list[Entry]:
-        # The last known row is read again: it must still be there, and the next must join on to it.
+        # The last known row is read again: it must still be there, and the next must follow it.
         start = max(1, min(after + 1, len(self._chain)))
         return [row.entry() for row in self._rows(connection, start) if row.position > after]
 
@@ -163,30 +164,30 @@ class Ledger:
 
 
 class Writer:
-    """Appends in one transaction, which no other writer of this run works beside."""
+    """Appends entries in one transaction; there is no other writer of this run meanwhile."""
 
     def __init__(self, ledger: Ledger, connection: Connection) -> None:
-        """For `Ledger.writing`."""
+        """Use `Ledger.writing` instead."""
         self._ledger, self._connection = ledger, connection
         self._failure: LedgerError | None = None
         self._new: list[Row] = []
         ledger._catch_up(connection)
-        # Nobody else appends from here on, so this stays the last committed one.
+        # The lock is held, so this stays the last committed entry until the writer commits.
         self._base = ledger._chain.last
 
     @property
     def head(self) -> int:
-        """The position of the last entry, this writer's own among them."""
+        """Position of the last entry, including those that this writer has appended."""
         last = self._last()
         return last.position if last else 0
 
     def entries(self, after: int = 0) -> list[Entry]:
-        """As the ledger's, with this writer's own at the end."""
+        """Return the entries after this position, including those that this writer has appended."""
         committed = self._committed(max(after, 0) + 1, self._base.position) if self._base else []
         return [row.entry() for row in (*committed, *self._new) if row.position > after]
 
     def find(self, key: str) -> Entry | None:
-        """As the ledger's, with this writer's own."""
+        """Return the entry with this idempotency key, this writer's own among them; None if there is none."""
         code = key_hash(self._ledger.run, key)
         own = next((row for row in self._new if row.key == code), None)
         if own:
@@ -195,12 +196,12 @@ class Writer:
         return self._committed(position, position)[0].entry() if position else None
 
     def append(self, kind: Kind, body: dict[str, Any], key: str | None = None) -> Entry:
-        """The new last entry; a key that this run has used before is an error."""
+        """Append an entry and return it; refuse an idempotency key that this run has used before."""
         if key is not None and (used := self.find(key)):
             raise InputError(f"idempotency key of a new {kind} is that of entry {used.position}; use another")
         ledger, code = self._ledger, None if key is None else key_hash(self._ledger.run, key)
         row = make_row(ledger.run, self._last(), kind, _stamp(ledger.clock()), body, code)
-        with self._guarded("write"):
+        with self._failing_once("write"):
             self._connection.execute(insert(ENTRIES), {"run": ledger.run, **row._asdict()})
         self._new.append(row)
         return row.entry()
@@ -209,13 +210,13 @@ class Writer:
         return self._new[-1] if self._new else self._base
 
     def _committed(self, start: int, end: int) -> list[Row]:
-        # Not beyond the base: rows that may still be rolled back are not for the ledger to know.
-        with self._guarded("read"):
+        # Not beyond the base: rows that may still be rolled back must not get into the ledger's chain.
+        with self._failing_once("read"):
             return self._ledger._rows(self._connection, start, end) if start <= end else []
 
     @contextmanager
-    def _guarded(self, action: str) -> Iterator[None]:
-        # A transaction that had an error may be gone, and its commit would then do nothing and say nothing.
+    def _failing_once(self, action: str) -> Iterator[None]:
+        # After an error the transaction may have ended, and a commit would do nothing and raise nothing.
         if self._failure:
             raise self._failure
         try:
@@ -226,9 +227,9 @@ class Writer:
             raise
 
     def _commit(self) -> None:
-        with self._guarded("write"):
+        with self._failing_once("write"):
             self._connection.commit()
-        # Others may have gone on by now, so these are not the last for sure.
+        # Other writers may have appended since, so these rows need not be the last ones.
         self._ledger._chain.check(self._new, self.head - len(self._new) + 1, end=self.head)
 
 
@@ -240,7 +241,7 @@ def _stamp(time: datetime) -> str:
 def _opened(
     kind: type[Ledger], url: str, run: str, clock: Clock, wait: float, mode: Literal["create", "open"]
 ) -> Iterator[Ledger]:
-    """A ledger whose connections are closed if it cannot be handed out."""
+    """Yield a new `Ledger`; close its connections if the caller cannot hand it out."""
     if not isinstance(run, str) or not run or "\0" in run:
         raise InputError(f"run id {run!r} is not allowed; it is a text, not empty and without zero bytes")
     ledger = kind(open_database(url, wait, mode), run, clock)

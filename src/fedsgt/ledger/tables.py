@@ -1,4 +1,4 @@
-"""The ledger's table and the triggers that make the database itself refuse to change what is in it."""
+"""The ledger's table, and triggers that make the database itself refuse to change entries."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ENTRIES = Table(
     Column("hash", Text, nullable=False),
     UniqueConstraint("run", "key"),
 )
-# In SQLite a REPLACE removes rows without asking the trigger on DELETE; the one on INSERT stops it.
+# In SQLite a REPLACE removes rows without calling the trigger on DELETE; the one on INSERT stops it.
 _TRIGGERS = {
     "sqlite": (
         "CREATE TRIGGER fedsgt_ledger_update BEFORE UPDATE ON fedsgt_ledger"
@@ -39,12 +39,12 @@ _TRIGGERS = {
 
 
 def has_table(connection: Connection) -> bool:
-    """Whether a ledger of any run was ever made here."""
+    """Whether this database holds the table, for any run."""
     return inspect(connection).has_table(ENTRIES.name)
 
 
 def make_table(connection: Connection) -> None:
-    """The table and its triggers, if they are not there yet."""
+    """Make the table and its triggers unless they are there."""
     if not has_table(connection):
         ENTRIES.create(connection)
         for statement in _TRIGGERS[connection.dialect.name]:

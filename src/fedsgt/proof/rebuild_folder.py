@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from fedsgt.config import Config, to_toml
-from fedsgt.config.model import Data, Engine
+from fedsgt.config.sections import Data, Engine
 from fedsgt.data import Record, labels_of, load_dataset
 from fedsgt.files.optional import require
 from fedsgt.runs.artefacts import CONFIG, DESCRIPTION

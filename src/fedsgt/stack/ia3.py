@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from fedsgt.config.model import Peft
+from fedsgt.config.sections import Peft
 from fedsgt.files.tensors import Tensors
 from fedsgt.stack.kinds import double, linear, parameter, swap
 from fedsgt.stack.places import FEEDFORWARD_OUT, Places

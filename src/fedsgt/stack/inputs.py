@@ -18,7 +18,7 @@ from torch import Tensor
 from transformers import AutoTokenizer, PretrainedConfig, PreTrainedTokenizerBase
 from transformers.utils.hub import cached_file
 
-from fedsgt.config.model import Model
+from fedsgt.config.sections import Model
 from fedsgt.errors import InputError
 from fedsgt.stack.backbone import Backbone, locate
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from fedsgt.config.model import Peft
+from fedsgt.config.sections import Peft
 from fedsgt.files.tensors import Tensors
 from fedsgt.stack.kinds import double, linear, parameter, swap, uniform
 from fedsgt.stack.places import Places

@@ -17,7 +17,7 @@ from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedM
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
-from fedsgt.config.model import Peft
+from fedsgt.config.sections import Peft
 from fedsgt.files.tensors import Tensors
 from fedsgt.stack.kinds import parameter, uniform
 from fedsgt.stack.places import Places

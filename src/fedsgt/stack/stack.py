@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from fedsgt.config.model import Peft
+from fedsgt.config.sections import Peft
 from fedsgt.errors import InputError
 from fedsgt.files.tensors import Tensors
 from fedsgt.stack.backbone import Backbone

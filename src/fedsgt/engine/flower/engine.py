@@ -10,7 +10,7 @@ from typing import Any, Self
 from flwr.app import Message, RecordDict
 from flwr.serverapp import Grid
 
-from fedsgt.config.model import Engine as Settings
+from fedsgt.config.sections import Engine as Settings
 from fedsgt.engine.events import ClientTrouble, Listener, ignore
 from fedsgt.engine.flower.messages import TrainingAnswer, decode_answer, text_of
 from fedsgt.engine.flower.transport import (

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeAlias
 from flwr.app import ArrayRecord, Message, RecordDict
 from flwr.serverapp import Grid
 
-from fedsgt.config.model import Engine as Settings
+from fedsgt.config.sections import Engine as Settings
 from fedsgt.engine.events import ClientTrouble, Listener
 from fedsgt.engine.flower.internals import ErrorCode
 from fedsgt.engine.flower.messages import (

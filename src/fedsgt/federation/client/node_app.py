@@ -14,7 +14,7 @@ from flwr.app import Context, Message
 
 from fedsgt.engine.flower.messages import TrainingAnswer, TrainingOrder, text_message, text_of
 from fedsgt.engine.flower.node import Node, make_client_app
-from fedsgt.errors import BackboneChanged, InputError, Tellable
+from fedsgt.errors import BackboneChanged, InputError, ShareableError
 from fedsgt.federation.settings import load_client
 from fedsgt.stack import profile
 
@@ -64,11 +64,11 @@ def discreet() -> Iterator[None]:
     """An error's text may name records: it stays in this machine's log, unless it is made to be told."""
     try:
         yield
-    except (Tellable, BackboneChanged):
+    except (ShareableError, BackboneChanged):
         raise
     except InputError as error:
         print(f"fedsgt: {error}", file=sys.stderr, flush=True)
-        raise Tellable(UNTOLD) from None
+        raise ShareableError(UNTOLD) from None
 
 
 def find(context: Context) -> Node:

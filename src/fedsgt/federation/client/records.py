@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from fedsgt.data import ROW, Client, Columns, Record, load_dataset, record_hash
 from fedsgt.data.fingerprints import check_salt
 from fedsgt.data.sources.parquet import read_parquet, rewrite_parquet, training_file
-from fedsgt.errors import InputError, Tellable
+from fedsgt.errors import InputError, ShareableError
 from fedsgt.federation.settings import ClientSettings
 from fedsgt.files.durable import read_limited
 from fedsgt.files.encoding import frames
@@ -146,7 +146,7 @@ class ClientRecords:
         """Remember the run, so that a withdrawal reaches it; what is withdrawn already stays out of it."""
         known = {entry.run: entry for entry in self.enrolments()}
         if known.get(enrolment.run, enrolment) != enrolment:
-            raise Tellable("the run has other numbers of slices or labels than when it took part first")
+            raise ShareableError("the run has other numbers of slices or labels than when it took part first")
         if enrolment.run in known:
             return
         before = self._withdrawn()

@@ -14,14 +14,14 @@ from typing import Any
 
 from fedsgt.build.prepare import make_recipe
 from fedsgt.config import Config
-from fedsgt.config.model import Engine, Privacy
+from fedsgt.config.sections import Engine, Privacy
 from fedsgt.data import Client
 from fedsgt.data.sources.parquet import training_file
 from fedsgt.engine.flower.messages import TrainingAnswer, TrainingOrder
 from fedsgt.engine.flower.node import PoolNode
 from fedsgt.engine.pool import Inline, Pool, Processes
 from fedsgt.engine.worker import Setup
-from fedsgt.errors import Tellable
+from fedsgt.errors import ShareableError
 from fedsgt.federation.client.module_cache import MODULES, FolderModuleCache
 from fedsgt.federation.client.node_app import CHANGED, LEAVING
 from fedsgt.federation.client.records import WITHDRAWN, ClientRecords, Enrolment
@@ -73,7 +73,7 @@ class ClientTrainer:
         """What it can: nothing on slices that are not as they were registered, or that are being deleted."""
         with self.turn, self._awake():
             if order.client != order.about["client"]:
-                raise Tellable(f"an order for client {order.client!r} came here")
+                raise ShareableError(f"an order for client {order.client!r} came here")
             session = self._session(order.about)
             unfit = self._unfit(session, order)
             problems = {job.key: unfit[index] for job in order.jobs for index in job.slices if index in unfit}
@@ -137,7 +137,9 @@ class ClientTrainer:
     def _opened(self, about: Mapping[str, Any], signature: str) -> Session:
         name, run_id = self.settings.name, about["run"] or None
         if about["client"] != name:
-            raise Tellable(f"the server takes this client for {about['client']!r}; its name is {name!r}")
+            raise ShareableError(
+                f"the server takes this client for {about['client']!r}; its name is {name!r}"
+            )
         if run_id is not None:
             self.own.enrol(Enrolment(run=run_id, name=name, slices=about["slices"], labels=about["labels"]))
         self._sweep()
@@ -161,7 +163,9 @@ class ClientTrainer:
         """The run's, as far as they shape a module, with this machine's place of the backbone."""
         strange = given.keys() - {*SECTIONS}
         if strange:
-            raise Tellable(f"the server sent settings that no client takes: {', '.join(sorted(strange))}")
+            raise ShareableError(
+                f"the server sent settings that no client takes: {', '.join(sorted(strange))}"
+            )
         run, own = Config.model_validate(given), self.settings.model.backbone
         self._check_privacy(run.privacy)
         model = run.model if own is None else run.model.model_copy(update={"backbone": own})
@@ -173,7 +177,7 @@ class ClientTrainer:
         if wanted.epsilon is None:
             return
         if offered.epsilon is None or offered.epsilon > wanted.epsilon or offered.delta > wanted.delta:
-            raise Tellable(
+            raise ShareableError(
                 f"it takes part only with privacy.epsilon of at most {wanted.epsilon:g} and privacy.delta of "
                 f"at most {wanted.delta:g}; the run has {offered.epsilon} and {offered.delta:g}"
             )

@@ -1,0 +1,239 @@
+"""Sections and keys of a run's TOML file, with the values that each key may have."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+# Upper ends far above any use: a slip of the finger is an error, and does not fill the memory.
+Positive = Annotated[int, Field(ge=1, le=10_000_000)]
+Few = Annotated[int, Field(ge=1, le=10_000)]
+Seed = Annotated[int, Field(ge=0)]
+Text = Annotated[str, Field(min_length=1)]
+
+
+class Section(BaseModel):
+    """Section of a TOML file; a key that is not listed is an error, and a value is never converted."""
+
+    # Defaults are validated too: 16 for a float becomes 16.0, as when it is read from a file, so that the
+    # hashes of both are the same.
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, strict=True, allow_inf_nan=False, validate_default=True
+    )
+
+
+class Data(Section):
+    """Source of the records, and their division among clients."""
+
+    source: Text = Field(
+        "digits", description="`digits`, a parquet file, a folder of them (train, test), or a hub data set"
+    )
+    test: Text | None = Field(
+        None, description="parquet file or split to test on; the source's test or validation part by default"
+    )
+    id_column: Text = Field(
+        "id", description="column of the records' stable ids; `#row` takes row numbers, if rows never move"
+    )
+    label_column: Text = Field("label", description="column of the labels, whole numbers from 0")
+    input_columns: list[Text] | None = Field(
+        None, description="columns of the input; `image`, or `sentence` for text, by default"
+    )
+    client_column: Text = Field("client", description="column of the record's owner, for partition `given`")
+    labels: Annotated[int, Field(ge=2)] | None = Field(
+        None, description="number of labels; as the source declares it by default"
+    )
+    limit: Positive | None = Field(None, description="largest number of training records to use")
+    test_limit: Positive | None = Field(None, description="largest number of test records to use")
+    clients: Positive = Field(10, description="number of clients")
+    partition: Literal["iid", "dirichlet", "given", "remote"] = Field(
+        "dirichlet",
+        description="how records are divided among clients; `given` takes the source's own division, "
+        "`remote` leaves them with clients that connect, each with a source of its own",
+    )
+    alpha: Annotated[float, Field(gt=0)] = Field(
+        0.3, description="Dirichlet concentration; a smaller one is more skewed"
+    )
+    seed: Seed = Field(0, description="seed of the partition and of the slicing")
+    erase: Literal["rewrite", "tombstone"] = Field(
+        "rewrite",
+        description="`rewrite` removes deleted records from the clients' parquet file if it can be "
+        "written; `tombstone`, and always for simulated clients, leaves them out when the file "
+        "is read",
+    )
+    erased: list[Text] = Field(
+        [], description="folders of runs on the same source whose deleted records are left out here too"
+    )
+
+
+class Grouping(Section):
+    """How slices are put into groups."""
+
+    method: Literal["random", "bac", "centered", "affinity", "updates"] = Field(
+        "random", description="how slices are grouped"
+    )
+    groups: Annotated[int, Field(ge=1, le=200)] = Field(10, description="number of groups, L")
+    slices: Few | list[Few] = Field(
+        5, description="number of slices of a client, S: one number, or one for each client"
+    )
+    limits: Few | list[Few] | None = Field(
+        None,
+        description="largest number of groups that a client may be in, B_i: one number, or one for each "
+        "client",
+    )
+    seed: Seed = Field(0, description="seed of the grouping")
+
+
+class PlanSection(Section):
+    """How groups are put into sequences of modules."""
+
+    kind: Literal["rotations", "rotations-first", "iterative-rotations", "matching", "greedy", "tree"] = (
+        Field("rotations", description="how the orders of groups are chosen")
+    )
+    budget: Few | None = Field(
+        None,
+        description="number of sequences, B; as many as groups by default; for `tree` the rotations to equal",
+    )
+    shards: Few = Field(
+        1, description="parts of the groups that never meet in a sequence; `budget` counts in each of them"
+    )
+    passes: Annotated[float, Field(gt=0)] | None = Field(
+        None, description="largest training cost, in passes over the data"
+    )
+    seed: Seed = Field(0, description="seed of the plan's search")
+
+
+class Model(Section):
+    """The frozen backbone."""
+
+    backbone: Text = Field("fedsgt/tiny-vit", description="hub id or local path of the pretrained model")
+    task: Literal["image", "text"] = Field("image", description="kind of input that the model classifies")
+    device: Annotated[str, Field(pattern=r"^(auto|cpu|cuda(:\d+)?)$")] = Field(
+        "auto", description="`auto`, `cpu`, `cuda` or `cuda:N`"
+    )
+    image_size: Positive | None = Field(
+        None, description="pixels per side that images are scaled to; the model's own by default"
+    )
+    mean: list[float] | None = Field(
+        None, description="subtracted from each colour channel; as the checkpoint says, or 0.5, by default"
+    )
+    std: list[Annotated[float, Field(gt=0)]] | None = Field(
+        None, description="divides each colour channel; as the checkpoint says, or 0.5, by default"
+    )
+    max_length: Positive | None = Field(
+        None, description="largest number of tokens of a text; the model's own by default"
+    )
+    too_long: Literal["error", "cut"] = Field(
+        "error", description="whether a text with more tokens is an error or is cut"
+    )
+
+
+class Peft(Section):
+    """The module that each phase trains."""
+
+    kind: Literal["lora", "ia3", "prefix"] = Field("lora", description="PEFT method")
+    rank: Positive = Field(16, description="rank of LoRA")
+    alpha: Annotated[float, Field(gt=0)] = Field(16, description="scale of LoRA")
+    layers: Literal["all"] | Positive | list[str] = Field(
+        "all", description="`all`, the number of top layers, or exact names"
+    )
+    targets: list[str] | None = Field(
+        None, description="linear layers by exact name; query and value by default"
+    )
+    tokens: Positive = Field(20, description="virtual tokens of prefix tuning")
+    hidden: Positive = Field(512, description="width of prefix tuning's projection")
+    freeze_a: bool = Field(False, description="train only LoRA's B, so that averaging factors is exact")
+
+
+class Training(Section):
+    """A client's local update."""
+
+    optimizer: Literal["adamw", "sgd"] = Field("adamw", description="local optimiser")
+    learning_rate: Annotated[float, Field(gt=0)] = Field(2e-3, description="step size")
+    epochs: Positive = Field(3, description="number of local epochs in a round, E")
+    rounds: Positive = Field(1, description="number of rounds in a phase")
+    batch_size: Positive = Field(32, description="number of records in a step")
+    weight_decay: Annotated[float, Field(ge=0)] = Field(0.0, description="weight decay of the optimiser")
+    clip: Annotated[float, Field(gt=0)] | None = Field(1.0, description="largest gradient norm")
+    seed: Seed = Field(0, description="seed from which all training seeds are derived by hashing")
+    start: Literal["own", "common"] = Field(
+        "own", description="fresh weights of a module: its own, or the same for all modules of one depth"
+    )
+
+
+class Privacy(Section):
+    """Local differential privacy of what a client sends."""
+
+    epsilon: Annotated[float, Field(gt=0)] | None = Field(
+        None,
+        description="privacy loss of one update, which adds up over a client's updates; no noise if not "
+        "given",
+    )
+    delta: Annotated[float, Field(gt=0, lt=1)] = Field(
+        1e-5, description="probability that the privacy loss is larger than epsilon"
+    )
+    clip: Annotated[float, Field(gt=0)] = Field(
+        1.0, description="largest L2 norm of what an update changes; the noise is proportional to it"
+    )
+
+
+class Engine(Section):
+    """How training is carried out."""
+
+    name: Literal["in-process", "flower", "flower-sim"] = Field("in-process", description="engine")
+    workers: Annotated[int, Field(ge=0, le=1024)] = Field(
+        2, description="worker processes, one thread each; 0 trains inside this process, for debugging"
+    )
+    server: Text | None = Field(
+        None, description="folder of `fedsgt server`, for clients that hold their data themselves"
+    )
+    absent: Literal["wait", "go-on"] = Field(
+        "wait",
+        description="if a remote client does not answer, wait until it is back, or go on without it; each "
+        "module's manifest names the clients that took part",
+    )
+    timeout: Annotated[float, Field(gt=0)] = Field(
+        600.0, description="with `go-on`, seconds after which a client that has not answered is left out"
+    )
+    largest_update: Annotated[float, Field(gt=0)] = Field(
+        1000.0,
+        description="largest L2 distance of a remote client's update from the state at the start of the "
+        "round",
+    )
+    trackers: list[Literal["tensorboard", "mlflow"]] = Field(
+        [], description="trackers that get the metrics, besides the run's `metrics.jsonl`"
+    )
+
+
+class Store(Section):
+    """Place of the trained modules."""
+
+    url: Text | None = Field(
+        None, description="fsspec URL of an object store for the modules; a folder in the run if not given"
+    )
+
+
+class Unlearning(Section):
+    """Deletion requests and what follows them."""
+
+    ledger: str | None = Field(None, description="database URL of the ledger; a file in the run if not given")
+    retrain: Literal["never", "when-exhausted", "below-modules", "below-accuracy", "now"] = Field(
+        "never", description="when dead modules are trained again"
+    )
+    key: Text | None = Field(
+        None, description="file of the Ed25519 key that signs certificates; made in the run if not given"
+    )
+    threshold: Annotated[float, Field(ge=0)] | None = Field(
+        None, description="number of modules, or accuracy from 0 to 1, below which to retrain"
+    )
+
+
+class Serving(Section):
+    """How predictions are made."""
+
+    strategy: Literal["all", "min", "long", "merged"] = Field(
+        "all", description="which live sequences are served"
+    )
+    bare_backbone: bool = Field(False, description="serve the bare backbone when no module is live")
+    host: Text = Field("127.0.0.1", description="address to listen on")
+    port: Annotated[int, Field(ge=1, le=65535)] = Field(8080, description="port to listen on")
