@@ -110,6 +110,21 @@ def test_withdrawn_from_one_run_it_stays_in_the_others(federation: Federation) -
     assert "a03" not in federation.ids("a")
 
 
+def test_what_was_withdrawn_from_one_run_is_in_no_later_run(federation: Federation) -> None:
+    """The person whose record it is has not agreed to new runs; the earlier ones keep what they had."""
+    own, first = federation.own("a"), federation.run().description.id
+    earlier = make_run(federation, "y").description.id
+    withdraw(own, "a03", run=first)
+    later = make_run(federation, "z").description.id
+    assert "a03" not in ids_of(own.records(LABELS, later))
+    assert "a03" in ids_of(own.records(LABELS, earlier))
+    assert federation.client("a", "z").fingerprints() == tuple(
+        federation.run("z").description.clients[0].slices
+    ), "what it enrols with is what it registered"
+    withdraw(own, "a04", run=earlier)
+    assert "a04" in ids_of(own.records(LABELS, later)), "withdrawn from another run after this one had begun"
+
+
 def test_all_of_it(federation: Federation) -> None:
     own = federation.own("a")
     withdraw(own, *federation.ids("a"))

@@ -150,9 +150,12 @@ class ClientRecords:
         if enrolment.run in known:
             return
         before = self._withdrawn()
-        after = before.with_more(before.of(None) - set(before.everywhere), enrolment.run)
-        if after != before:
+        # Records withdrawn from some other run only: the new run must not learn from them either.
+        elsewhere = before.of(None) - set(before.everywhere)
+        if elsewhere:
+            after = before.with_more(elsewhere, enrolment.run)
             self.files.write(WITHDRAWN, after.model_dump_json(indent=1).encode())
+        # Last: a run that is known here must already be without what was withdrawn.
         self.files.write(f"{ENROLMENTS}/{enrolment.run}.json", enrolment.model_dump_json().encode())
 
     def enrolments(self) -> list[Enrolment]:
