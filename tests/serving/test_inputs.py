@@ -110,11 +110,11 @@ WRONG_LINES = [
     (texts(), b"{}", "standard input, line 1 has no column 'sentence'; its columns: none"),
     (texts(), b'{"sentence": 5}', "standard input, line 1: column 'sentence' is not a text"),
     (texts(), b'{"sentence": "\\ud800"}', "standard input, line 1: column 'sentence' is not a text"),
-    (texts("a", "b"), b"alone", "line 1: one text, where a record has 'a' and 'b'; give JSON"),
+    (texts("a", "b"), b"alone", "line 1: one text, but a record has 'a' and 'b'; give JSON"),
     (images(), b"[1]", "line 1: not a JSON object; allowed: an object with 'image'"),
     (images(), b"[" * 100_000, "line 1: not JSON"),
     (images(), b"P5 1 1 255", "line 1: not JSON"),
-    (images(), b'{"image": "%%"}', "line 1: column 'image' is no base64"),
+    (images(), b'{"image": "%%"}', "line 1: column 'image' is not base64"),
     (images(), b'{"image": null}', "line 1: column 'image' is not the bytes of an image"),
 ]
 
@@ -139,7 +139,7 @@ def test_wrong_files_are_one_line(tmp_path: Path) -> None:
         (images(), "none.png", "none.png: no such file"),
         (images(), ".", "cannot be read (Is a directory)"),
         (texts(), "empty.txt", "empty.txt: there are no records"),
-        (texts(), "text.csv", "what it holds is not known; allowed: .jsonl, .parquet, .txt or -"),
+        (texts(), "text.csv", "unknown suffix; allowed: .jsonl, .parquet, .txt or -"),
         (texts(), "bad.parquet", "bad.parquet cannot be read as a parquet file"),
         (texts(), "other.parquet", "has no column 'sentence'; its columns: 'text'"),
         (texts(), "nothing.parquet", "row 1: column 'sentence' is not a text"),

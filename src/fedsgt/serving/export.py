@@ -1,4 +1,4 @@
-"""A sequence's live modules as one stock PEFT adapter."""
+"""Export of a sequence's live modules as one stock PEFT adapter."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fedsgt.stack.peft_export import export_module
 
 
 def export_sequence(folder: RunFolder, sequence: int, depth: int | None, output: Path | None) -> Path:
-    """Write the first `depth` modules of a sequence (all that are live, if not given)."""
+    """Write the first `depth` modules of a sequence, by default all that are live, and return the folder."""
     begun = folder.live().last_request
     chain = _live_chain(folder, sequence)
     if not chain:
@@ -23,9 +23,12 @@ def export_sequence(folder: RunFolder, sequence: int, depth: int | None, output:
     chosen = chain[:depth]
     target = output or folder.path / EXPORTS / f"sequence-{sequence}-{len(chosen)}"
     stack, base = open_model_of(folder).stack, folder.config.model.backbone
-    with folder.publishing() as live:  # whole before a deletion looks for what to destroy
+    # Under the lock, so that a deletion finds the export either whole, and destroys it, or not begun.
+    with folder.publishing() as live:
         if live.last_request != begun:
-            raise InputError(f"{folder.path}: a deletion came in meanwhile; export again")
+            raise InputError(
+                f"{folder.path}: a deletion came in meanwhile; nothing was exported, export again"
+            )
         export_module(stack, [folder.modules.get(key) for key in chosen], target, base)
         (target / EXPORT_NOTE).write_text(json.dumps({"modules": chosen}) + "\n", encoding="utf-8")
     return target

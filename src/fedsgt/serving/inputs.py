@@ -1,4 +1,4 @@
-"""Records to predict, from files and standard input, as the run's own records are: images, or texts."""
+"""Reading of records to predict, images or texts, from files and standard input."""
 
 from __future__ import annotations
 
@@ -35,15 +35,18 @@ def read_records(files: Sequence[str], run: Config, stdin: BinaryIO) -> list[Rec
 
 @dataclass(frozen=True)
 class Reader:
-    """Reads what has the columns of one run."""
+    """Reads records with the input columns of one run."""
 
     task: str
+    """Either `image` or `text`."""
     columns: tuple[str, ...]
+    """Names of the input columns."""
     id_column: str
+    """Name of the column with the record's id, which a record need not have."""
     stdin: BinaryIO
 
     def read(self, file: str) -> Iterator[Record]:
-        """The suffix says what a file is; images may have any other."""
+        """Read a file by its suffix; where records are images, any other suffix is an image file."""
         if file == STDIN:
             return self._lines(self.stdin.read(), file, self._json if self.task == "image" else self._either)
         kinds: dict[str, Callable[[str], Iterator[Record]]] = {
@@ -54,12 +57,12 @@ class Reader:
             kinds[".txt"] = self._txt
         suffix = Path(file).suffix.lower()
         if suffix not in kinds and self.task == "text":
-            raise InputError(f"{file}: what it holds is not known; allowed: {', '.join(sorted(kinds))} or -")
+            raise InputError(f"{file}: unknown suffix; allowed: {', '.join(sorted(kinds))} or -")
         return kinds.get(suffix, self._image)(file)
 
     def _image(self, file: str) -> Iterator[Record]:
         if len(self.columns) > 1:
-            raise InputError(f"{file}: an image alone, where a record has {self._named()}; give .jsonl")
+            raise InputError(f"{file}: one image, but a record has {self._named()}; give .jsonl")
         yield Record(file, (_bytes_of(file),))
 
     def _jsonl(self, file: str) -> Iterator[Record]:
@@ -69,11 +72,12 @@ class Reader:
         return self._lines(_bytes_of(file), file, self._plain)
 
     def _lines(self, data: bytes, file: str, read: Callable[[str, str, str], Record]) -> Iterator[Record]:
-        """A record a line, called by its number; blank lines are none."""
+        """Read a record from each line that is not blank; its number stands in for an id."""
         try:
-            text = data.decode("utf-8-sig")
+            text = data.decode("utf-8-sig")  # editors on Windows put a mark before the first character
         except UnicodeDecodeError:
             raise InputError(f"{_shown(file)}: not a text in UTF-8") from None
+        # Not splitlines, which also splits at characters that may stand inside a text, such as U+2028.
         for number, line in enumerate(text.split("\n"), start=1):
             if line.strip():
                 name = str(number) if file == STDIN else f"{file}:{number}"
@@ -84,7 +88,7 @@ class Reader:
 
     def _plain(self, line: str, name: str, where: str) -> Record:
         if len(self.columns) > 1:
-            raise InputError(f"{where}: one text, where a record has {self._named()}; give JSON")
+            raise InputError(f"{where}: one text, but a record has {self._named()}; give JSON")
         return Record(name, (line,))
 
     def _json(self, line: str, name: str, where: str) -> Record:
@@ -108,7 +112,7 @@ class Reader:
             return base64.b64decode(value, validate=True)
         except ValueError:
             raise InputError(
-                f"{where}: column {column!r} is no base64; allowed: an image file in base64"
+                f"{where}: column {column!r} is not base64; give the image file in base64"
             ) from None
 
     def _parquet(self, file: str) -> Iterator[Record]:
@@ -123,8 +127,9 @@ class Reader:
             yield Record(_name(row.get(self.id_column), f"{file}:{number}"), tuple(contents))
 
     def _checked(self, value: Any, column: str, where: str) -> bytes | str:
-        """A text, or the bytes of an image, which the datasets library keeps in a structure."""
+        """Return a text, or the bytes of an image; raise if the value is neither."""
         if self.task == "image":
+            # The datasets library stores an image as {"bytes": ..., "path": ...}.
             data = value.get("bytes") if isinstance(value, dict) else value
             if isinstance(data, bytes):
                 return data
@@ -138,7 +143,7 @@ class Reader:
 
 
 def _name(given: Any, instead: str) -> str:
-    """What a record calls itself, if it does."""
+    """Return the record's own id, or `instead` if it has none."""
     return str(given) if isinstance(given, str | int) and given != "" else instead
 
 
@@ -152,7 +157,7 @@ def _bytes_of(file: str) -> bytes:
 
 
 def _columns_of(file: str) -> list[str]:
-    """None for what is no parquet file, which reading will say."""
+    """Return the file's columns; empty if it is no parquet file, which reading it will tell."""
     arrow, parquet = require("pyarrow"), require("pyarrow.parquet")
     if not Path(file).exists():
         raise InputError(f"{file}: no such file")

@@ -1,0 +1,77 @@
+"""Export of a sequence: live modules only, as many as there are, and none that dies meanwhile."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from tiny_world import Quiet, World
+
+from fedsgt.build.train import train
+from fedsgt.errors import InputError
+from fedsgt.ledger.kinds import Kind
+from fedsgt.runs.folder import RunFolder, open_run
+from fedsgt.serving.export import export_sequence
+
+
+@pytest.fixture(scope="module")
+def trained(images: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("export") / "run"
+    train(images.config(), path, Quiet()).ledger.close()
+    return path
+
+
+@pytest.fixture
+def folder(trained: Path, tmp_path: Path) -> RunFolder:
+    return open_run(shutil.copytree(trained, tmp_path / "run"))
+
+
+def request(folder: RunFolder, *groups: int) -> None:
+    with folder.ledger.writing() as writer:
+        writer.append(Kind.REQUEST, {"parts": [], "groups": list(groups)})
+
+
+def exported(path: Path) -> list[str]:
+    found: list[str] = json.loads((path / "fedsgt.json").read_text())["modules"]
+    return found
+
+
+def test_all_live_modules_or_the_first_of_them(folder: RunFolder, tmp_path: Path) -> None:
+    """Rotations: the second sequence is 201."""
+    chain = folder.description.chain
+    whole = export_sequence(folder, 1, None, None)
+    assert whole == folder.path / "export" / "sequence-1-3"
+    assert exported(whole) == list(chain((2, 0, 1)))
+    assert exported(export_sequence(folder, 1, 2, tmp_path / "mine")) == list(chain((2, 0)))
+    request(folder, 0)
+    assert exported(export_sequence(folder, 1, None, None)) == list(chain((2,)))
+
+
+def test_what_is_not_there_is_not_exported(folder: RunFolder) -> None:
+    with pytest.raises(InputError, match="sequence: 3 is not between 0 and 2"):
+        export_sequence(folder, 3, None, None)
+    for depth in (0, 4):
+        with pytest.raises(InputError, match=f"depth: {depth} is not between 1 and the 3 live modules"):
+            export_sequence(folder, 1, depth, None)
+    request(folder, 2)
+    with pytest.raises(InputError, match="sequence 1 has no live module to export"):
+        export_sequence(folder, 1, None, None)
+    assert not (folder.path / "export").exists()
+
+
+def test_a_deletion_that_comes_in_meanwhile_stops_it(
+    folder: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is only written once no deletion can come in any more until it is whole."""
+    elsewhere, inner = open_run(folder.path), RunFolder.publishing
+
+    def publishing(self: RunFolder) -> object:
+        request(elsewhere, 0)
+        return inner(self)
+
+    monkeypatch.setattr(RunFolder, "publishing", publishing)
+    with pytest.raises(InputError, match="a deletion came in meanwhile; nothing was exported"):
+        export_sequence(folder, 1, None, None)
+    assert not (folder.path / "export").exists()
