@@ -90,6 +90,7 @@ class Build:
         dropped, and no other work.
         """
         wanted = {target.key: target for target in targets}
+        # Parents too: the store may lack one that is not among the targets, and must then say so.
         needed = wanted.keys() | {key for target in targets for key in target.parents}
         present = {key for key in needed if self._is_present(key)}
         waiting = [target for key, target in wanted.items() if key not in present]
@@ -113,7 +114,7 @@ class Build:
         if not dead:
             return
         waiting[:] = [target for target in waiting if dead.isdisjoint(target.groups)]
-        for partial in list(running.values()):
+        for partial in list(running.values()):  # a copy: `running` loses what is cancelled
             if not dead.isdisjoint(partial.target.groups):
                 self._cancel(partial.target, running)
 
@@ -125,6 +126,7 @@ class Build:
         """Submit waiting modules whose parent is present, as many as the engine has room for."""
         started = 0
         for target in list(waiting):
+            # No more than the engine needs: a module submitted later may be more urgent.
             if len(running) >= self.engine.capacity:
                 return
             if target.parent is None or target.parent in present:

@@ -32,7 +32,7 @@ class WorkBegun:
 
 @dataclass(frozen=True)
 class DataChecked:
-    """Part of the records was read and found usable."""
+    """Another percent of the records was read and found usable."""
 
     share: float
     """Share of all records that are checked, from 0 to 1."""
@@ -139,6 +139,7 @@ def to_json(event: Event) -> dict[str, Any]:
 def from_json(line: Mapping[str, Any]) -> Event:
     """Return the event that `to_json` gave this object for."""
     types = {kind: event for event, kind in KINDS.items()}
+    # Tuples, because events are compared and their groups looked up in sets.
     values = {name: _tuples(value) for name, value in line.items() if name != "event"}
     return types[line["event"]](**values)
 

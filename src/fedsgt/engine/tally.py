@@ -22,7 +22,7 @@ class Tally:
     """Counts finished modules, sequences and records; to be told every event."""
 
     def __init__(self) -> None:
-        self.work = WorkBegun(0, 0, 0, (), ())
+        self.work = WorkBegun(0, 0, 0, (), ())  # until the real amount is told
         self.modules, self.records = 0, 0
         self.finished: set[tuple[int, ...]] = set()
         """Sequences that lack no module."""
@@ -43,10 +43,11 @@ class Tally:
     def seconds_left(self) -> float:
         """Estimate the remaining seconds by records, because they are what takes the time."""
         spent = time.monotonic() - self.started
+        # At least one record, so that the estimate is defined before the first update.
         return max(0.0, spent * (self.work.records / max(self.records, 1) - 1))
 
     def line(self, event: Event) -> str | None:
-        """Return the event, which was counted already, as one line of text; None if it needs none."""
+        """Return one line of text about an event that was counted already; None if it needs no line."""
         match event:
             case WorkBegun(modules=modules) if modules:
                 return (

@@ -43,6 +43,7 @@ class Measurement(NamedTuple):
 
 def measurement(event: Event) -> Measurement | None:
     """Return the numbers of an event, or None if it belongs in no metrics."""
+    # Reports, deletions and audits read these names and keys, in files of older versions too.
     kind = KINDS[type(event)]
     about: dict[str, Any]
     match event:
@@ -91,7 +92,7 @@ class TensorBoard:
     """Scalars `event number/name` in the run's `tensorboard` folder."""
 
     def __init__(self, folder: Path) -> None:
-        from torch.utils.tensorboard import SummaryWriter
+        from torch.utils.tensorboard import SummaryWriter  # an optional package
 
         self.writer = SummaryWriter(str(folder / "tensorboard"))
 
@@ -107,9 +108,10 @@ class MLflow:
     """Metrics of one MLflow run, at MLFLOW_TRACKING_URI or else in a database in the run's folder."""
 
     def __init__(self, folder: Path) -> None:
-        import mlflow
+        import mlflow  # an optional package
         from mlflow.tracking import MlflowClient
 
+        # Unless the user chose a server, metrics stay in the run's folder, where a deletion finds them.
         uri = (
             mlflow.get_tracking_uri() if mlflow.is_tracking_uri_set() else f"sqlite:///{folder / 'mlflow.db'}"
         )
