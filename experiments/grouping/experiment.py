@@ -22,7 +22,7 @@ from experiments.harness.results import Cell, Results
 from experiments.harness.settings import Settings
 from experiments.harness.statistics import mean_of
 from fedsgt import grouping
-from fedsgt.build.prepare import slice_embeddings
+from fedsgt.build.group_slices import slice_embeddings
 from fedsgt.config import Config
 from fedsgt.grouping.make import LOOK_AT_DATA
 from fedsgt.plans.cyclic import rotations

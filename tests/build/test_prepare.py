@@ -5,60 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from tiny_world import Quiet, World, trained
 
-from fedsgt.build.prepare import describe, prepare, slice_embeddings
+from fedsgt.build.prepare import describe, prepare
 from fedsgt.build.train import train
 from fedsgt.config import load, to_toml
 from fedsgt.errors import InputError
-from fedsgt.runs.state import Erased
-
-LOOKS = {"random": False, "affinity": False, "bac": True, "centered": True, "updates": True}
-
-
-@pytest.mark.parametrize("method", LOOKS)
-def test_every_grouping_is_recorded_with_whether_it_looks_at_data(
-    images: World, tmp_path: Path, method: str
-) -> None:
-    run = images.config("grouping.groups=2", f"grouping.method={method}")
-    folder = train(run, tmp_path / "run", Quiet())
-    description = folder.description
-    assert (description.grouping, description.looks_at_data) == (method, LOOKS[method])
-    if method != "updates":
-        assert sorted(np.bincount(description.group_of).tolist()) == [4, 4]
-    made = description.grouping_made()
-    assert (made.method, made.looks_at_data) == (method, LOOKS[method])
-    assert made.group_of.tolist() == prepare(run).grouping.group_of.tolist(), "the same again"
-
-
-def test_affinity_keeps_a_client_in_few_groups(images: World) -> None:
-    """Four clients with two slices each fill two groups without being split."""
-    counts = prepare(images.config("grouping.groups=2", "grouping.method=affinity")).grouping.counts()
-    assert ((counts > 0).sum(axis=1) == 1).all()
-
-
-def test_a_grouping_that_looks_at_data_follows_it_and_one_that_was_decided_does_not(images: World) -> None:
-    run = images.config("grouping.method=bac")
-    first = prepare(run)
-    decided = describe(prepare(images.config("grouping.method=random")))
-    assert prepare(run, decided).grouping.group_of.tolist() == decided.group_of
-    assert first.grouping.group_of.tolist() != decided.group_of
-    vectors = slice_embeddings(first.data, first.model)
-    assert vectors.shape == (8, 16)
-    row = images.rows[0]
-    changed = prepare(images.instead(row, content=images.rows[1].content).config("grouping.method=bac"))
-    moved = slice_embeddings(changed.data, changed.model)
-    assert (moved != vectors).any(axis=1).sum() == 1, "only the slice of the changed record"
-
-
-def test_an_empty_slice_has_the_mean_of_the_others(images: World) -> None:
-    prepared = prepare(images.config())
-    emptied = prepared.data.without({0: Erased(slices=frozenset({1}))})
-    vectors = slice_embeddings(emptied, prepared.model)
-    assert vectors[1] == pytest.approx(np.delete(vectors, 1, axis=0).mean(axis=0))
-
 
 # Keys.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import pickle
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,8 +11,7 @@ import pytest
 from tiny_deletions import copied
 from tiny_world import CLIENTS, Quiet, Row, World, made, pgm, started, trained
 
-from fedsgt.build.first_updates import first_updates, no_module
-from fedsgt.build.prepare import make_setup, prepare
+from fedsgt.build.prepare import prepare
 from fedsgt.build.train import check_participation, train
 from fedsgt.config import Config, system_settings
 from fedsgt.engine.inprocess import InProcess
@@ -23,7 +21,6 @@ from fedsgt.engine.worker import Worker
 from fedsgt.errors import InputError
 from fedsgt.files.tensors import Tensors
 from fedsgt.runs.folder import RunFolder
-from fedsgt.runs.state import Erased
 from fedsgt.unlearning.request import Deletion
 from fedsgt.unlearning.unlearn import recover, unlearn
 
@@ -104,24 +101,6 @@ def test_clients_with_the_same_skew_are_clustered(images: World) -> None:
     assert prepared.grouping.group_of.tolist() == [0, 1, 2, 0, 1, 2]
     split = prepare(system(skewed(images), "fedcio", *settings, "grouping.slices=2", "grouping.limits=1"))
     assert split.grouping.group_of.tolist() == [0, 0, 1, 1, 2, 2, 0, 0, 1, 1, 2, 2], "clients stay whole"
-
-
-def test_first_updates_are_of_each_clients_own_records(images: World) -> None:
-    """Whoever else is there."""
-    run = images.config()
-    prepared = prepare(run)
-    setup = make_setup(run, prepared.data, None, no_module, None)
-    whole = first_updates(setup, prepared.model.stack)
-    assert whole.any(axis=1).tolist() == [True] * CLIENTS
-    emptied = prepared.data.without({2: Erased(slices=frozenset({0, 1}))})
-    without = first_updates(make_setup(run, emptied, None, no_module, None), prepared.model.stack)
-    assert without.any(axis=1).tolist() == [True, True, False, True]
-    assert np.array_equal(np.delete(without, 2, axis=0), np.delete(whole, 2, axis=0))
-    slow = make_setup(images.config("training.learning_rate=1e-9"), prepared.data, None, no_module, None)
-    assert np.abs(first_updates(slow, prepared.model.stack)).max() < 1e-6, (
-        "what they change, and not what they are"
-    )
-    assert pickle.loads(pickle.dumps(setup)) == setup, "worker processes get it so"
 
 
 # FedAvg.

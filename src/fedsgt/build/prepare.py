@@ -1,4 +1,4 @@
-"""From a configuration to all that a build needs: records, clients, groups, plan, backbone and targets."""
+"""Prepare a build from a run's configuration: clients' records, groups, plan, model and targets."""
 
 from __future__ import annotations
 
@@ -6,17 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from fedsgt import grouping, plans
-from fedsgt.build.first_updates import first_updates, no_module
-from fedsgt.build.targets import Recipe, Target, make_targets
+from fedsgt import plans
+from fedsgt.build.group_slices import group_slices
+from fedsgt.build.targets import Recipe, Target, make_recipe, make_targets
 from fedsgt.config import Config
 from fedsgt.data import AnyClient, Record, RemoteClient, Slice
-from fedsgt.engine.task import ReadModule
 from fedsgt.engine.worker import Setup
 from fedsgt.errors import InputError
 from fedsgt.grouping import Grouping
@@ -24,14 +19,13 @@ from fedsgt.plans import Plan
 from fedsgt.runs.description import ClientEntry, Description, ModuleEntry
 from fedsgt.runs.records import ClientData, load_clients, load_test
 from fedsgt.runs.state import Erased
-from fedsgt.stack import profile
 from fedsgt.stack.model import OpenModel, open_model
 from fedsgt.store import Modules
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """A run before training."""
+    """All that a build of a run needs."""
 
     run: Config
     data: ClientData = field(repr=False)
@@ -49,7 +43,9 @@ class Prepared:
 
     def setup(self, modules: Modules, cache: Path | None) -> Setup:
         """Return what worker processes are started with."""
-        return make_setup(self.run, self.data, Slice("test", self.test), modules.get, cache)
+        return Setup.for_clients(
+            self.run, self.data.labels, self.data.local, Slice("test", self.test), modules.get, cache
+        )
 
     def check_contents(self, progress: Callable[[float], None] = lambda share: None) -> None:
         """Check that every group has a record, every image decodes and every text fits."""
@@ -73,7 +69,7 @@ class Prepared:
 def prepare(
     run: Config, known: Description | None = None, erased: Mapping[int, Erased] | None = None
 ) -> Prepared:
-    """All of a run but its training; of a known one without deleted records, in the groups decided then."""
+    """Prepare a new run, or a known one without its erased records, in the groups decided then."""
     return prepare_clients(run, load_clients(run, known, erased), known)
 
 
@@ -81,9 +77,9 @@ def prepare_clients(run: Config, data: ClientData, known: Description | None = N
     """Prepare a run of these clients, in the groups of the known run if one is given."""
     test, model = load_test(run, data.labels).records, open_model(run, data.labels)
     if known is None:
-        prepared = _assembled(run, data, test, model, _group(run, data, model), _plan(run))
+        prepared = _assembled(run, data, test, model, group_slices(run, data, model), _plan(run))
     else:
-        plan = _left(known, data.clients)
+        plan = _plan_of_filled_groups(known, data.clients)
         prepared = _assembled(run, data, test, model, known.grouping_made(), plan)
     for client in data.remote:
         _check_alike(client, prepared.recipe)
@@ -148,7 +144,10 @@ def describe(prepared: Prepared, known: Description | None = None, as_of: int = 
 
 
 def _check_alike(client: RemoteClient, recipe: Recipe) -> None:
-    """All machines have one backbone and compute in one way: only then is what they make reproducible."""
+    """Check that a client's machine has the server's backbone and execution profile.
+
+    Otherwise its updates could not be reproduced elsewhere.
+    """
     if client.backbone != recipe.backbone:
         raise InputError(
             f"client {client.name}: its backbone is another one than the server's ({client.backbone[:12]} "
@@ -174,14 +173,15 @@ def _plan(run: Config) -> Plan:
     )
 
 
-def _left(known: Description, clients: Sequence[AnyClient]) -> Plan:
-    """The known plan without groups that lost their last record: there is nothing to train on them."""
+def _plan_of_filled_groups(known: Description, clients: Sequence[AnyClient]) -> Plan:
+    """Return the known plan without the groups that lost their last record."""
     held = _group_sizes(known, [client.records for client in known.clients])
     left = _group_sizes(known, [client.slice_sizes() for client in clients])
     emptied = {
         group for group, (before, now) in enumerate(zip(held, left, strict=True)) if before and not now
     }
     orders = (tuple(group for group in order if group not in emptied) for order in known.sequences)
+    # Sequences may have become equal or empty; each is trained once.
     sequences = list(dict.fromkeys(order for order in orders if order))
     if not sequences:
         raise InputError("no record is left in any group; there is nothing to train on")
@@ -189,75 +189,9 @@ def _left(known: Description, clients: Sequence[AnyClient]) -> Plan:
 
 
 def _group_sizes(known: Description, sizes: Sequence[Sequence[int]]) -> list[int]:
-    """Records of each group, from those of each client's slices."""
+    """Return the number of records of each group, given those of each client's slices."""
     found = [0] * known.groups
     for client, groups in zip(sizes, known.groups_of, strict=True):
         for size, group in zip(client, groups, strict=True):
             found[group] += size
     return found
-
-
-def make_recipe(run: Config, labels: int, model: OpenModel) -> Recipe:
-    """The part of the configuration that shapes a module's bytes: neither paths, plans nor workers do."""
-    used = {
-        "lora": ("kind", "rank", "alpha", "freeze_a"),
-        "ia3": ("kind",),
-        "prefix": ("kind", "tokens", "hidden"),
-    }[run.peft.kind]
-    config: dict[str, Any] = {
-        "inputs": model.inputs.describe(),
-        "labels": labels,
-        "peft": run.peft.model_dump(include=set(used)) | {"linears": list(model.stack.places.linears)},
-        # What came later is named only where it is used, so that modules made before keep their keys.
-        "training": run.training.model_dump(exclude={"start"} if run.training.start == "own" else None),
-    }
-    if run.privacy.epsilon is not None:
-        config["privacy"] = run.privacy.model_dump()
-    device = profile.pick_device(run.model.device)
-    return Recipe(config, model.backbone.hash, profile.describe(device))
-
-
-def _group(run: Config, data: ClientData, model: OpenModel) -> Grouping:
-    settings = run.grouping
-    related: dict[str, Any] = {}
-    if settings.method == "affinity":  # each client keeps to few groups
-        related = {"clusters": range(run.data.clients)}
-    elif settings.method != "random":
-        if data.remote:
-            raise InputError(
-                f"grouping.method: {settings.method} looks at the records, which stay with remote clients; "
-                "use random or affinity"
-            )
-        if settings.method == "updates":
-            related = {"updates": first_updates(make_setup(run, data, None, no_module, None), model.stack)}
-        else:
-            related = {"embeddings": slice_embeddings(data, model)}
-    return grouping.make(
-        settings.method,
-        run.slices_per_client(),
-        settings.groups,
-        limits=settings.limits,
-        seed=settings.seed,
-        **related,
-        names=[client.name for client in data.clients],
-    )
-
-
-def make_setup(
-    run: Config, data: ClientData, test: Slice | None, read_module: ReadModule, cache: Path | None
-) -> Setup:
-    """Return what worker processes need to train on the records of the local clients."""
-    slices = {client.name: client.training_slices() for client in data.local}
-    salts = {client.name: client.salt for client in data.local}
-    return Setup(run, data.labels, slices, test, read_module, cache, salts)
-
-
-def slice_embeddings(data: ClientData, model: OpenModel) -> NDArray[np.float64]:
-    """Return each slice's mean feature under the bare backbone, for groupings that look at data."""
-    means = []
-    for client in data.local:
-        for records in client.cut():
-            items = [model.inputs.item(record.id, record.content) for record in records]
-            means.append(model.stack.features(items, model.inputs.batch).mean(axis=0) if items else None)
-    known = [mean for mean in means if mean is not None]
-    return np.stack([mean if mean is not None else np.mean(known, axis=0) for mean in means])

@@ -1,35 +1,67 @@
-"""What a plan wants, as build targets: each module with its key and all that the key stands for."""
+"""Build targets: the modules that a plan wants, each with its key and all that the key stands for."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from fedsgt.config import Config
 from fedsgt.data import AnyClient, group_fingerprint
 from fedsgt.files.encoding import canonical_json, frames
 from fedsgt.grouping import Grouping
 from fedsgt.plans import Plan
+from fedsgt.stack import profile
+
+if TYPE_CHECKING:  # it imports torch, which a key needs not
+    from fedsgt.stack.model import OpenModel
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """All but the data that a module's bytes depend on."""
+    """Everything besides the data that a module's bytes depend on."""
 
     config: Mapping[str, Any]
+    """Settings that shape the bytes."""
     backbone: str
+    """Hash of the backbone's weights."""
     profile: Mapping[str, str]
+    """Execution profile: how the machine computes."""
 
     @property
     def config_hash(self) -> str:
+        """Hash of the settings."""
         return hashlib.sha256(canonical_json(self.config).encode()).hexdigest()
 
     def key(self, prefix: Sequence[str]) -> str:
-        """A module's key: configuration, backbone, execution profile and the ordered groups' fingerprints."""
-        profile = canonical_json(self.profile).encode()
-        header = frames("fedsgt.module.1", self.config_hash, self.backbone, profile)
+        """Return the key of the module on these groups, given by their fingerprints in order."""
+        computed = canonical_json(self.profile).encode()
+        header = frames("fedsgt.module.1", self.config_hash, self.backbone, computed)
         return hashlib.sha256(header + frames(len(prefix), *prefix)).hexdigest()
+
+
+def make_recipe(run: Config, labels: int, model: OpenModel) -> Recipe:
+    """Return the recipe of a run's modules: only settings that shape their bytes are part of it.
+
+    Paths, plans and numbers of workers are not, so they may change and modules keep their keys.
+    """
+    used = {
+        "lora": ("kind", "rank", "alpha", "freeze_a"),
+        "ia3": ("kind",),
+        "prefix": ("kind", "tokens", "hidden"),
+    }[run.peft.kind]
+    config: dict[str, Any] = {
+        "inputs": model.inputs.describe(),
+        "labels": labels,
+        "peft": run.peft.model_dump(include=set(used)) | {"linears": list(model.stack.places.linears)},
+        # A setting of a later version is named only where it is used, so that older modules keep their keys.
+        "training": run.training.model_dump(exclude={"start"} if run.training.start == "own" else None),
+    }
+    if run.privacy.epsilon is not None:
+        config["privacy"] = run.privacy.model_dump()
+    device = profile.pick_device(run.model.device)
+    return Recipe(config, model.backbone.hash, profile.describe(device))
 
 
 @dataclass(frozen=True)
@@ -38,23 +70,24 @@ class Target:
 
     key: str
     groups: tuple[int, ...]
-    """The prefix: group numbers of the plan, in order."""
+    """Prefix of the module: numbers of its groups, in order."""
     prefix: tuple[str, ...]
-    """The fingerprints of these groups."""
+    """Fingerprints of these groups."""
     parents: tuple[str, ...]
     """Keys of the modules below, root first."""
     slices: Mapping[str, tuple[int, ...]]
-    """Client to its slices in any of these groups (definition 4: phases train on cumulative data)."""
+    """Slices of each client in any of these groups (definition 4: phases train on cumulative data)."""
 
     @property
     def parent(self) -> str | None:
+        """Key of the module right below; None for a root."""
         return self.parents[-1] if self.parents else None
 
 
 def make_targets(
     recipe: Recipe, clients: Sequence[AnyClient], grouping: Grouping, plan: Plan
 ) -> list[Target]:
-    """One target for each module of the plan, in its order: parents before children."""
+    """Return a target for each module of the plan, in its order: parents before children."""
     prints = group_fingerprints(clients, grouping)
     targets: list[Target] = []
     for module in plan.modules:
@@ -67,7 +100,7 @@ def make_targets(
 
 
 def group_fingerprints(clients: Sequence[AnyClient], grouping: Grouping) -> list[str]:
-    """What the server knows of each group's data."""
+    """Return the fingerprint of each group's data, from those of its slices."""
     return [
         group_fingerprint(
             clients[client].fingerprints()[index] for client, index in grouping.slice_ids(group)
@@ -79,9 +112,10 @@ def group_fingerprints(clients: Sequence[AnyClient], grouping: Grouping) -> list
 def slices_of(
     groups: Sequence[int], clients: Sequence[AnyClient], grouping: Grouping
 ) -> dict[str, tuple[int, ...]]:
-    """Every client that holds a slice of any of the groups, with those slices."""
+    """Return the slices that each client holds of any of these groups; other clients are left out."""
     held: dict[str, list[int]] = {}
     for group in groups:
         for client, index in grouping.slice_ids(group):
             held.setdefault(clients[client].name, []).append(index)
+    # Sorted: neither the order of groups nor that of clients may show in a task.
     return {name: tuple(sorted(held[name])) for name in sorted(held)}

@@ -1,4 +1,4 @@
-"""The client's local training: one function, called unchanged by every engine."""
+"""The client's local training: one function, which every engine calls unchanged."""
 
 from __future__ import annotations
 
@@ -40,10 +40,11 @@ def local_update(
     """
     started = time.perf_counter()
     opened = stack.open(state)
+    # By name: the optimizer and the gradient's norm go through the parameters in this order.
     names = sorted(name for name, value in opened.items() if value.requires_grad)
     trained = [opened[name] for name in names]
     optimizer = _optimizer(trained, settings)
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(seed)  # a generator of its own: the global ones would depend on other jobs
     losses: list[float] = []
     for _ in range(settings.epochs):
         losses = [
@@ -70,6 +71,7 @@ def _step(
     optimizer: torch.optim.Optimizer,
     clip: float | None,
 ) -> float:
+    """Take one optimizer step, and return the batch's mean loss before it."""
     loss = nn.functional.cross_entropy(stack.logits(batch), labels)
     optimizer.zero_grad()
     loss.backward()  # type: ignore[no-untyped-call]
@@ -85,6 +87,7 @@ def _batches(
     make_batch: Callable[[Sequence[Item]], Batch],
     device: torch.device,
 ) -> Iterator[tuple[Batch, Tensor]]:
+    """Yield batches of the examples in their order, each with its labels."""
     for start in range(0, len(examples), size):
         chosen = examples[start : start + size]
         batch = to_device(make_batch([item for _, item in chosen]), device)
@@ -92,7 +95,8 @@ def _batches(
 
 
 def _optimizer(trained: list[nn.Parameter], settings: Training) -> torch.optim.Optimizer:
-    """Not fused: the fused kernels round differently."""
+    """Return a new optimizer for these parameters."""
+    # Neither `foreach` nor `fused`: those kernels round differently, and torch picks them by device.
     rate, decay = settings.learning_rate, settings.weight_decay
     if settings.optimizer == "sgd":
         return torch.optim.SGD(trained, lr=rate, weight_decay=decay, foreach=False, fused=False)

@@ -1,13 +1,14 @@
-"""One process that trains: a stack, the clients' data it was given, and what it keeps to be quick."""
+"""A worker: trains and predicts with one model on records of clients, and caches what it needs again."""
 
 from __future__ import annotations
 
 import json
 from collections import OrderedDict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 import torch
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 
 from fedsgt.config import Config
 from fedsgt.config.sections import Privacy
-from fedsgt.data import Slice
+from fedsgt.data import Client, Slice
 from fedsgt.engine.cache import ActivationCache
 from fedsgt.engine.local_update import Example, local_update
 from fedsgt.engine.task import ReadModule, Update
@@ -27,27 +28,47 @@ from fedsgt.stack.model import open_model
 from fedsgt.stack.stack import Stack
 
 MOST_BYTES = 1 << 29  # of prepared records held in memory
-MOST_MODULES = 64
-LOWER_BATCH = 64
+MOST_MODULES = 64  # held in memory: more than the longest usual chain
+LOWER_BATCH = 64  # records in one pass through the lower layers
 
 
 @dataclass(frozen=True)
 class Setup:
-    """All that a worker process is started with."""
+    """All that a worker process is started with; it must be possible to pickle it."""
 
     run: Config
     labels: int
+    """Number of classes."""
     slices: Mapping[str, Sequence[Slice]] = field(repr=False)
+    """Records of each client, slice by slice; not in `repr`, so that no log shows them."""
     test: Slice | None = field(repr=False)
+    """Records to predict."""
     read_module: ReadModule
+    """Function that returns a finished module by its key."""
     cache: Path | None
-    """Folder for lower activations; they are computed anew each time without one."""
+    """Folder for the lower layers' outputs; None to compute them anew in each process."""
     secrets: Mapping[str, bytes] = field(default_factory=dict, repr=False)
-    """What each client alone knows, for noise that nobody else can take off."""
+    """Secret of each client, from which the noise of local differential privacy is derived."""
+
+    @classmethod
+    def for_clients(
+        cls,
+        run: Config,
+        labels: int,
+        clients: Iterable[Client],
+        test: Slice | None,
+        read_module: ReadModule,
+        cache: Path | None,
+    ) -> Self:
+        """Return the setup of workers that train on the records of these clients."""
+        known = list(clients)
+        slices = {client.name: client.training_slices() for client in known}
+        salts = {client.name: client.salt for client in known}
+        return cls(run, labels, slices, test, read_module, cache, salts)
 
 
 class Worker:
-    """Does jobs one after another; what a job gives depends on the job alone, never on earlier ones."""
+    """Does jobs one after another; its answer to a job does not depend on earlier jobs."""
 
     def __init__(self, setup: Setup) -> None:
         profile.apply()
@@ -69,7 +90,7 @@ class Worker:
     def update(
         self, parents: tuple[str, ...], state: Tensors, client: str, slices: tuple[int, ...], seed: int
     ) -> Update:
-        """A client's local training on some of its slices."""
+        """Train locally on some slices of a client, and return its update."""
         self._load(parents)
         examples = self._examples([self.setup.slices[client][index] for index in slices])
         return local_update(
@@ -84,12 +105,13 @@ class Worker:
         )
 
     def _privacy(self, client: str) -> tuple[Privacy, bytes] | None:
+        """Return the run's privacy settings with the client's secret; None if privacy is off."""
         privacy = self.setup.run.privacy
         return None if privacy.epsilon is None else (privacy, self.setup.secrets[client])
 
     @torch.no_grad()
     def predict(self, chains: Sequence[tuple[str, ...]], part: Slice) -> NDArray[np.float32]:
-        """Class probabilities of these records (second axis) under each chain of modules (first)."""
+        """Return class probabilities of these records (axis 1) under each chain of modules (axis 0)."""
         batch, found = self._whole(part), []
         for keys in chains:
             self._load(keys)
@@ -98,38 +120,39 @@ class Worker:
 
     @torch.no_grad()
     def predict_merged(self, mixture: Mixture, part: Slice) -> NDArray[np.float32]:
-        """Class probabilities of these records under the average of several chains, in one forward pass."""
+        """Return class probabilities of these records under the average of several chains, in one pass."""
         if self.loaded != mixture:
-            self.loaded = None
+            self.loaded = None  # an error while loading must not leave the old name on a new state
             self.stack.load(merge(self.setup.run.peft.kind, mixture, self._module))
             self.loaded = mixture
         return self._probabilities(self._whole(part))
 
     def keep(self, keys: Collection[str]) -> None:
-        """Drop all modules but these from memory, and what is folded of them."""
+        """Remove all modules but these from memory, and unfold them from the stack."""
         for key in [key for key in self.modules if key not in keys]:
             del self.modules[key]
         if self.loaded is None or not set(_keys(self.loaded)).issubset(keys):
             self._load(())
 
     def check(self) -> None:
-        """The backbone's bytes are what they were."""
+        """Check that the backbone was not modified."""
         self.model.backbone.check()
 
     def _load(self, parents: tuple[str, ...]) -> None:
-        """Fold these modules, unless they are just what is folded."""
+        """Fold these modules into the stack, unless they are already folded."""
         if self.loaded == parents:
             return
-        self.loaded = None
+        self.loaded = None  # an error while loading must not leave the old name on a new state
         self.stack.load([self._module(key) for key in parents])
         self.loaded = parents
 
     def _probabilities(self, batch: Batch) -> NDArray[np.float32]:
-        """Under what is loaded."""
+        """Return class probabilities under the loaded modules."""
         found: NDArray[np.float32] = self.stack.logits(batch).softmax(dim=-1).cpu().numpy()
         return found
 
     def _module(self, key: str) -> Tensors:
+        """Return a module from memory or from the store; the least recently used one makes room."""
         if key not in self.modules:
             self.modules[key] = self.setup.read_module(key)
             if len(self.modules) > MOST_MODULES:
@@ -146,17 +169,22 @@ class Worker:
         return sorted(chain.from_iterable(pairs), key=lambda example: example[0].id)
 
     def _whole(self, part: Slice) -> Batch:
-        """All records of it in one batch; they are remembered if it has a name, and not on disk."""
+        """Return all records of a slice in one batch.
+
+        They are cached in memory if the slice has a name, and never on disk, where no deletion would look
+        for records to predict.
+        """
         items = self._items(part, None) if part.fingerprint else self._compute(part)
         return to_device(self._batch(items), self.stack.device)
 
     def _batch(self, items: Sequence[Item]) -> dict[str, torch.Tensor]:
+        """Return a batch for the stack: outputs of the lower layers if it starts above them, else inputs."""
         if self.stack.start:
             return hidden_batch(items, text=self.setup.run.model.task == "text")
         return self.inputs.batch(items)
 
     def _items(self, part: Slice, cache: ActivationCache | None) -> list[Item]:
-        """Prepared records of a slice: from memory, from disk, or computed."""
+        """Return the prepared records of a slice: from memory, from disk, or computed."""
         if part.fingerprint in self.prepared:
             self.prepared.move_to_end(part.fingerprint)
             return self.prepared[part.fingerprint]
@@ -167,21 +195,23 @@ class Worker:
             if on_disk:
                 on_disk.put(part.fingerprint, items)
         self.prepared[part.fingerprint] = items
+        # The slice at hand stays, however large it is.
         while len(self.prepared) > 1 and sum(map(_size, self.prepared.values())) > MOST_BYTES:
             self.prepared.popitem(last=False)
         return items
 
     def _compute(self, part: Slice) -> list[Item]:
-        """A slice's records by themselves: what they become depends on no record outside the slice."""
+        """Prepare the records of a slice, independently of all records outside of it."""
         raw = [self.inputs.item(record.id, record.content) for record in part.records]
         return _lower(self.stack, self.inputs, raw) if self.stack.start else raw
 
 
 def _lower(stack: Stack, inputs: Inputs, raw: list[Item]) -> list[Item]:
-    """Lower layers' outputs, each at its record's own length; records of like length go together."""
+    """Return the lower layers' outputs for each record, cut to its own length."""
     if not raw:
         return []
     lengths = [len(item["input_ids"]) if "input_ids" in item else 0 for item in raw]
+    # Records of similar length share a batch, so that little is padded.
     order = sorted(range(len(raw)), key=lengths.__getitem__)
     found: dict[int, Item] = {}
     for start in range(0, len(order), LOWER_BATCH):
@@ -193,9 +223,11 @@ def _lower(stack: Stack, inputs: Inputs, raw: list[Item]) -> list[Item]:
 
 
 def _keys(loaded: tuple[str, ...] | Mixture) -> Iterator[str]:
+    """Yield the keys of all modules in a chain or a mixture of chains."""
     for entry in loaded:
         yield from (entry,) if isinstance(entry, str) else entry[1]
 
 
 def _size(items: list[Item]) -> int:
+    """Return the bytes that these prepared records take."""
     return sum(array.nbytes for item in items for array in item.values())

@@ -22,7 +22,7 @@ def open_model_of(folder: RunFolder) -> OpenModel:
 
 def check_model(folder: RunFolder, model: OpenModel) -> None:
     """Check that the backbone and the preparation of its inputs are those of the run's training."""
-    from fedsgt.build.prepare import make_recipe
+    from fedsgt.build.targets import make_recipe
 
     known, found = folder.description, model.backbone.hash
     if found != known.backbone:

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 from tiny_world import World
 
-from fedsgt.build.prepare import Prepared, make_setup, prepare
+from fedsgt.build.prepare import Prepared, prepare
 from fedsgt.engine.flower.messages import ModuleJob, TrainingOrder
 from fedsgt.engine.flower.node import PoolNode
 from fedsgt.engine.pool import Inline
+from fedsgt.engine.worker import Setup
 from fedsgt.errors import InputError
 from fedsgt.federation.client.module_cache import FolderModuleCache
 from fedsgt.files.tensors import Tensors
@@ -29,7 +30,9 @@ def prepared(images: World) -> Prepared:
 def node_in(folder: Path, prepared: Prepared) -> PoolNode:
     """Return a node that keeps modules in this folder and reads them there, as a client's does."""
     modules = FolderModuleCache(folder)
-    return PoolNode(Inline(make_setup(prepared.run, prepared.data, None, modules.get, None)), modules)
+    data = prepared.data
+    setup = Setup.for_clients(prepared.run, data.labels, data.local, None, modules.get, None)
+    return PoolNode(Inline(setup), modules)
 
 
 def state_of(prepared: Prepared, seed: int) -> Tensors:

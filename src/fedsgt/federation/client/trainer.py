@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from fedsgt.build.prepare import make_recipe
+from fedsgt.build.targets import make_recipe
 from fedsgt.config import Config
 from fedsgt.config.sections import Engine, Privacy
 from fedsgt.data import Client
@@ -146,10 +146,7 @@ class ClientTrainer:
         whole = self.own.client(name, about["slices"], about["labels"], run_id)
         client = whole.retained(about["erased"]["slices"], about["erased"]["records"])
         run = self._settings(about["settings"])
-        slices = {name: client.training_slices()}
-        setup = Setup(
-            run, about["labels"], slices, None, self.module_cache.get, self.own.cache, {name: client.salt}
-        )
+        setup = Setup.for_clients(run, about["labels"], [client], None, self.module_cache.get, self.own.cache)
         pool: Pool = Processes(setup, run.engine.workers) if run.engine.workers else Inline(setup)
         return Session(signature, run, client, pool, PoolNode(pool, self.module_cache))
 
