@@ -43,6 +43,7 @@ def certificate_path(folder: RunFolder, position: int) -> Path:
 
 def certify(folder: RunFolder, live: Live, request: Entry, condemned: Entry, destroyed: Entry) -> Path:
     """Write the certificate of this request: what the ledger says of it, and what is served from now on."""
+    # The ledger's parts have more fields, such as the client's number, which say nothing to others.
     parts = [
         DeletedPart(**{name: part[name] for name in DeletedPart.model_fields})
         for part in request.body["parts"]

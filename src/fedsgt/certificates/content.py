@@ -16,6 +16,7 @@ GroupName = Annotated[str, Field(pattern=r"^(0|[1-9][0-9]{0,8})$")]
 Time = Annotated[
     str, Field(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?(Z|\+00:00)$")
 ]
+# Bounded, as a text of a certificate is shown to people.
 Name = Annotated[str, Field(min_length=1, max_length=1000)]
 # Plain names sort alike everywhere, so that the canonical form can be made with common tools.
 Values = dict[Annotated[str, Field(pattern=r"^[!-~][ -~]{0,99}$")], str]
@@ -39,6 +40,7 @@ class DeletedPart(Content):
 
     @model_validator(mode="after")
     def _check_count(self) -> Self:
+        # A request for whole slices names no records, and still has a count.
         if len(self.records) not in (0, self.count):
             raise ValueError(
                 f"{len(self.records)} records with a count of {self.count}; all are named or none"
@@ -113,6 +115,7 @@ class Statement(Content):
 class Certificate(Content):
     """Text that is signed after a deletion."""
 
+    # Both are signed, so that no text of another kind or version passes for a certificate.
     format: Literal[1]
     kind: Literal["fedsgt unlearning certificate"]
     run: Name
@@ -173,6 +176,7 @@ def statement_for(
     requested: int, completed: int, destroyed: int, served: int, choices: Sequence[str]
 ) -> Statement:
     """Return what such a certificate shows and what it cannot, for a reader who trusts nobody."""
+    # The sentences are signed with the facts: changing one changes the bytes of new certificates.
     proved = [
         "The holder of the signing key signed exactly this text. What follows is that holder's word; each "
         "sentence names how to test it.",

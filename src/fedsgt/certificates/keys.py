@@ -95,6 +95,7 @@ class SigningKey:
     def read_or_make(cls, path: Path) -> Self:
         """Return the key in this file; processes that ask at once all get the key that the first one made."""
         if not os.path.exists(path):
+            # Another process may be faster; then its key is read below.
             with suppress(FileExistsError):
                 return cls._make(path)
         key = cls.read(path)

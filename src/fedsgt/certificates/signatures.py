@@ -50,6 +50,7 @@ def verify(envelope: JsonValue, key: PublicKey) -> dict[str, JsonValue]:
     """Return the body, read from the very bytes that this key signed; raise if it did not sign them."""
     body, signature = split_envelope(envelope)
     value = _signature_bytes(signature)
+    # Before the signature is checked: "another key" helps more than "does not hold".
     if signature["key"] != key.id:
         raise BadSignature(f"signed with key {signature['key']}, but the key given is {key.id}")
     signed = signed_json(body)
@@ -75,6 +76,7 @@ def split_envelope(envelope: JsonValue) -> tuple[dict[str, JsonValue], dict[str,
 
 def write_certificate(folder: Path, certificate: Certificate, key: SigningKey) -> Path:
     """Sign the certificate and write it to disk; refuse to replace another one of the same request."""
+    # Ed25519 is deterministic: the same facts and key give the same envelope every time.
     envelope = sign(certificate.model_dump(mode="json"), key)
     path = folder / f"{certificate.request.position:06d}.json"
     text = json.dumps(envelope, indent=1, ensure_ascii=False) + "\n"

@@ -20,6 +20,7 @@ def load(path: Path | str | None = None, overrides: Iterable[str] = ()) -> Confi
 
     An override without a value (`section.key=`) removes the key, as if the file did not have it.
     """
+    # Overrides go into the values, not into the model: all of it is validated together.
     values = {} if path is None else read_toml(Path(path))
     for override in overrides:
         _put(values, override)

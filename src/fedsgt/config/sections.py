@@ -92,7 +92,8 @@ class PlanSection(Section):
     )
     budget: Few | None = Field(
         None,
-        description="number of sequences, B; as many as groups by default; for `tree` the rotations to equal",
+        description="number of sequences, B; as many as groups by default; for `tree`, the number of "
+        "rotations that it must be as good as",
     )
     shards: Few = Field(
         1, description="parts of the groups that never meet in a sequence; `budget` counts in each of them"

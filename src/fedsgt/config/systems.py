@@ -20,6 +20,7 @@ class System:
 _PLAIN = ("grouping.limits=", "plan.kind=rotations", "plan.passes=")
 _NO_RETRAINING = ("unlearning.retrain=never", "unlearning.threshold=")
 _RETRAINING = ("unlearning.retrain=now", "unlearning.threshold=")
+# FedAvg: one group of all data, whose only module is trained for ten rounds.
 _ONE_MODEL = (
     *_PLAIN,
     "grouping.method=random",
@@ -29,6 +30,7 @@ _ONE_MODEL = (
     "plan.budget=1",
     "training.rounds=10",
 )
+# FedCIO: as many shards as groups, so that no two clusters meet in a sequence.
 _CLUSTERS = (
     *_PLAIN,
     "grouping.method=updates",
@@ -37,9 +39,11 @@ _CLUSTERS = (
     "plan.shards=5",
     "plan.budget=1",
     "training.rounds=10",
+    # The models of all clusters start from the same weights there.
     "training.start=common",
     "serving.strategy=all",
 )
+# SISA and S3T are not federated: all records are one client's, and a slice is a group of its own.
 _ONE_CLIENT = (
     *_PLAIN,
     "data.clients=1",

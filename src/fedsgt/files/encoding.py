@@ -33,6 +33,7 @@ def frame(part: bytes | str | int) -> bytes:
         kind, body = b"i", part.to_bytes(part.bit_length() // 8 + 1, "big", signed=True)
     else:
         raise InputError(f"cannot hash {part!r} of type {type(part).__name__}; allowed: bytes, str, int")
+    # The type goes first: 1, "1" and b"1" are different parts.
     return kind + len(body).to_bytes(8, "big") + body
 
 
@@ -92,6 +93,7 @@ def parse_json(data: bytes, where: object) -> Any:
 
 
 def _each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    # json itself takes the last value, other readers the first: a signed text must mean one thing.
     found: dict[str, Any] = {}
     for name, value in pairs:
         if name in found:
@@ -110,4 +112,5 @@ def _whole_number(text: str) -> int:
 
 
 def _refuse_number(text: str) -> float:
+    # Readers round fractions differently, and RFC 8785 has no NaN.
     raise ValueError(f"number {text[:40]} is not allowed; numbers are whole, without point or exponent")

@@ -71,6 +71,7 @@ def make_row(
     """Return the row that follows `before`; if the clock went backwards, the time stays the same."""
     if not isinstance(kind, Kind):
         raise InputError(f"ledger kind {kind!r} is unknown; one of {', '.join(Kind)}")
+    # The first entry follows zeros: its hash too depends on a previous one.
     position, previous = (before.position + 1, before.hash) if before else (1, NO_HASH)
     # A plain text, not the enum's member: database drivers have ideas of their own about enums.
     row = Row(position, kind.value, max(time, before.time if before else ""), _text(body), previous, key, "")
@@ -79,8 +80,8 @@ def make_row(
 
 def _text(body: dict[str, Any]) -> str:
     try:
-        # Read back, since json also writes what is no object, such as a list, without an error.
         text = canonical_json(body)
+        # Read back, since a list or a number is JSON too, but no body.
         if isinstance(json.loads(text), dict):
             return text
         problem = f"it is a {type(body).__name__}"
@@ -90,6 +91,7 @@ def _text(body: dict[str, Any]) -> str:
 
 
 def _digest(run: str, row: Row) -> str:
+    # With the run, so that the entries of one run do not pass for those of another.
     parts = (row.position, row.kind, row.time, row.previous, row.key or "", row.body)
     return hashlib.sha256(frames("fedsgt.ledger.1", run, *parts)).hexdigest()
 
@@ -137,6 +139,7 @@ class Chain:
                 if row.position != expected:
                     self._fail(expected, f"is missing; {row.position} follows")
                 self._accept(row)
+        # Rows missing at the end leave no gap that the loop could see.
         self._check_length(start + len(found) - 1, end)
         return found
 
@@ -151,6 +154,7 @@ class Chain:
             self.seen = position, code
 
     def _accept(self, row: Row) -> None:
+        # Known rows are hashed again too: their fields may have been changed and the hash left as it was.
         if row.hash != self._recomputed(row):
             self._fail(row.position, "does not match its hash: something in it was changed")
         if row.position > len(self._hashes):

@@ -30,7 +30,7 @@ _ADVICE = {
     "lock timeout": "another writer has been at work all the time; try again",
     "no space": "make room on its disk and try again",
     "full": "make room on its disk and try again",
-    "disk i/o": "make room on its disk, or look after the disk, and try again",
+    "disk i/o": "make room on its disk, or check the disk, and try again",
     "not a database": "restore the ledger from a backup",
     "malformed": "restore the ledger from a backup",
     "unable to open": "its folder must be there, and this user may need to write in it",
@@ -105,6 +105,7 @@ def open_database(address: str, wait: float, mode: Literal["create", "open"]) ->
         url = make_url(address)
     except (ArgumentError, ValueError):
         raise InputError(_not_allowed(str(address).partition(":")[0])) from None
+    # Options in the URL could turn off what makes a commit durable.
     if url.drivername == "sqlite" and url.database and url.database != ":memory:" and not url.query:
         return _sqlite(Path(url.database).absolute(), wait, mode)
     if url.drivername in ("postgresql", "postgresql+psycopg"):
@@ -134,6 +135,7 @@ def _sqlite(file: Path, wait: float, mode: Literal["create", "open"]) -> Databas
         isolation_level=None,
         check_same_thread=False,
     )
+    # The URL names no file, so SQLAlchemy would keep one connection for each thread, as for memory.
     engine = create_engine("sqlite://", creator=connect, poolclass=QueuePool)
     event.listen(engine, "connect", _on_connect("PRAGMA synchronous = FULL", "PRAGMA fullfsync = ON"))
     return Database(engine, str(file), file, identity, wait)
@@ -144,6 +146,7 @@ def _postgres(url: URL, wait: float) -> Database:
     query = {"connect_timeout": "10", **url.query, "target_session_attrs": "primary"}
     full = url.set(drivername="postgresql+psycopg", query=query)
     try:
+        # Pinged before each use: a server that was restarted has closed the connections that are kept.
         engine = create_engine(full, isolation_level="AUTOCOMMIT", pool_pre_ping=True)
     except ImportError as error:
         raise InputError(

@@ -96,6 +96,7 @@ class Ledger:
 
     def head(self) -> int:
         """Return the position of the last entry that any process has committed."""
+        # Taken before the query: what other threads see meanwhile may be newer than its answer.
         seen = self._chain.seen
         with self._database.connected() as connection, reported("read", self._database.where):
             found = connection.execute(_HEAD, {"run": self.run}).one_or_none()
@@ -148,6 +149,7 @@ class Ledger:
 
     def _find(self, connection: Connection, key: str) -> Entry | None:
         code = key_hash(self.run, key)
+        # Another process may have used the key since the last reading.
         self._catch_up(connection)
         position = self._chain.position_of(code)
         return None if position is None else self._rows(connection, position, position)[0].entry()
@@ -197,11 +199,12 @@ class Writer:
 
     def append(self, kind: Kind, body: dict[str, Any], key: str | None = None) -> Entry:
         """Append an entry and return it; refuse an idempotency key that this run has used before."""
+        # The table refuses it as well, but only with the words of the database.
         if key is not None and (used := self.find(key)):
             raise InputError(f"idempotency key of a new {kind} is that of entry {used.position}; use another")
         ledger, code = self._ledger, None if key is None else key_hash(self._ledger.run, key)
         row = make_row(ledger.run, self._last(), kind, _stamp(ledger.clock()), body, code)
-        with self._failing_once("write"):
+        with self._unless_failed("write"):
             self._connection.execute(insert(ENTRIES), {"run": ledger.run, **row._asdict()})
         self._new.append(row)
         return row.entry()
@@ -211,11 +214,11 @@ class Writer:
 
     def _committed(self, start: int, end: int) -> list[Row]:
         # Not beyond the base: rows that may still be rolled back must not get into the ledger's chain.
-        with self._failing_once("read"):
+        with self._unless_failed("read"):
             return self._ledger._rows(self._connection, start, end) if start <= end else []
 
     @contextmanager
-    def _failing_once(self, action: str) -> Iterator[None]:
+    def _unless_failed(self, action: str) -> Iterator[None]:
         # After an error the transaction may have ended, and a commit would do nothing and raise nothing.
         if self._failure:
             raise self._failure
@@ -227,13 +230,14 @@ class Writer:
             raise
 
     def _commit(self) -> None:
-        with self._failing_once("write"):
+        with self._unless_failed("write"):
             self._connection.commit()
         # Other writers may have appended since, so these rows need not be the last ones.
         self._ledger._chain.check(self._new, self.head - len(self._new) + 1, end=self.head)
 
 
 def _stamp(time: datetime) -> str:
+    # Always six digits and a Z, so that times compare as texts.
     return time.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
@@ -247,6 +251,6 @@ def _opened(
     ledger = kind(open_database(url, wait, mode), run, clock)
     try:
         yield ledger
-    except BaseException:
+    except BaseException:  # an interrupt too
         ledger.close()
         raise

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from sqlalchemy import BigInteger, Column, Connection, MetaData, Table, Text, UniqueConstraint, inspect
 
+# One table for all runs, so that several runs may share a database.
 ENTRIES = Table(
     "fedsgt_ledger",
     MetaData(),
     Column("run", Text, primary_key=True),
     Column("position", BigInteger, primary_key=True, autoincrement=False),
     Column("kind", Text, nullable=False),
+    # Texts, not the database's own times and JSON: the hash is over these very characters.
     Column("time", Text, nullable=False),
     Column("body", Text, nullable=False),
     Column("previous", Text, nullable=False),
     Column("key", Text),
     Column("hash", Text, nullable=False),
+    # Entries without a key are null, and nulls do not clash.
     UniqueConstraint("run", "key"),
 )
+# The chain of hashes shows a change; the triggers also stop one that is made by mistake.
 # In SQLite a REPLACE removes rows without calling the trigger on DELETE; the one on INSERT stops it.
 _TRIGGERS = {
     "sqlite": (

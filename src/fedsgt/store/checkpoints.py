@@ -69,6 +69,7 @@ def unpack_checkpoint(key: str, data: bytes) -> Checkpoint | None:
         seal, _, text = read_note(data).partition(" ")
         note = _Note.model_validate_json(text)
     except ValueError:
+        # A torn checkpoint costs some rounds of training; an error would cost the whole phase.
         return None
     if (note.key, note.sha256, note.seal()) != (key, tensor_hash(tensors), seal):
         return None

@@ -14,7 +14,7 @@ from fedsgt.files.encoding import text_bytes
 
 Hash = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 Count = Annotated[int, Field(ge=0)]
-# One dict a round: the number of records that each client used.
+# One dict for each round: the number of records that each client used.
 Participants = list[dict[str, Count]]
 
 
@@ -62,6 +62,7 @@ class Manifest(Origin):
     def from_bytes(cls, data: bytes) -> Manifest:
         """Read a manifest; refuse any other text of the same content, since the text is hashed."""
         manifest = cls._checked(_json(data))
+        # A key given twice, for one, reads as the last of the two here and as the first elsewhere.
         if manifest.to_bytes() != data:
             raise InputError(
                 "manifest is not as it was written; it has sorted keys, once each, indented by 2"

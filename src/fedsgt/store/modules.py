@@ -65,6 +65,7 @@ class Modules:
             raise CorruptModule(
                 f"module {key} is corrupt: its tensors hash to {found}, not to {manifest.sha256}"
             )
+        # Right tensors beside another manifest: what it says of their making would be false.
         if note != hashlib.sha256(manifest.to_bytes()).hexdigest():
             raise CorruptModule(f"module {key} is corrupt: its manifest is not the one it was stored with")
         return tensors
@@ -80,6 +81,7 @@ class Modules:
             manifest = Manifest.from_bytes(data)
         except InputError as error:
             raise CorruptModule(f"module {key} is corrupt: {error}") from error
+        # A folder that was copied or renamed.
         if manifest.key != key:
             raise CorruptModule(f"module {key} is corrupt: its manifest is that of {manifest.key}")
         return manifest
@@ -96,6 +98,7 @@ class Modules:
 
     def discard(self, key: str) -> None:
         """Destroy the module and all remains of it; the caller must have stopped its writers."""
+        # First, so that nobody reads a module of which only a part is left.
         self.objects.delete(_manifest_name(key))
         # By name even if not listed: a deletion that was cut short becomes durable by doing it again.
         for name in dict.fromkeys([_tensors_name(key), *self.objects.names(_folder(key))]):
@@ -140,6 +143,7 @@ def check_key(key: str) -> str:
 
 
 def _keys(found: Iterable[str]) -> list[str]:
+    # People and other programs may put files of their own there.
     return sorted({key for key in found if _KEY.fullmatch(key)})
 
 
