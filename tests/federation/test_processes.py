@@ -23,6 +23,7 @@ from flower_internals import (
     load_and_validate,
     public_key_to_bytes,
 )
+from remote_world import ended_at_last
 from starlette.responses import PlainTextResponse
 
 from fedsgt.engine.flower.internals import ListNodesRequest, RuntimeVersionHttpInterceptor
@@ -167,7 +168,7 @@ def test_the_node_comes_back_by_itself_to_a_server_that_was_killed(
 def test_the_server_command_ends_with_its_superlink_and_says_so(deployment: Deployment) -> None:
     script = "import typer; from fedsgt.cli.commands.server import server; typer.run(server)"
     command = [sys.executable, "-c", script, str(deployment.server.folder)]
-    with subprocess.Popen(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as server:
+    with ended_at_last(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as server:
         assert server.stdout is not None
         assert any("1 client may connect: a" in line for line in server.stdout)
         (link,) = [child for child in _children(server.pid) if b"federation.server.guard" in _command(child)]
@@ -186,7 +187,7 @@ def test_a_client_that_was_killed_is_back_at_once(deployment: Deployment) -> Non
     with SuperLink(deployment.server) as link:
         link.register_clients()
         for end in (signal.SIGKILL, signal.SIGTERM):
-            with subprocess.Popen(command, text=True, stdout=subprocess.PIPE) as client:
+            with ended_at_last(command, stdout=subprocess.PIPE) as client:
                 assert client.stdout is not None
                 said = iter(client.stdout)
                 news = [next(line for line in said if "executor" not in line) for _ in range(2)]
@@ -203,13 +204,13 @@ def test_a_child_ends_with_its_parent_however_that_ends(tmp_path: Path) -> None:
         f"child = Child(['/bin/sleep', '600'], Path({str(tmp_path / 'log')!r}), os.environ)\n"
         "print(child.process.pid, flush=True); time.sleep(600)"
     )
-    parent = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
-    assert parent.stdout is not None
-    child = int(parent.stdout.readline())
-    _until(lambda: _command(child).startswith(b"/bin/sleep"))
-    parent.send_signal(signal.SIGKILL)
-    parent.communicate()
-    _until(lambda: not _command(child))
+    with ended_at_last([sys.executable, "-c", script], stdout=subprocess.PIPE) as parent:
+        assert parent.stdout is not None
+        child = int(parent.stdout.readline())
+        _until(lambda: _command(child).startswith(b"/bin/sleep"))
+        parent.send_signal(signal.SIGKILL)
+        parent.communicate()
+        _until(lambda: not _command(child))
 
 
 def test_a_second_server_on_the_same_folder_is_refused(tmp_path: Path) -> None:

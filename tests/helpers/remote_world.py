@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import signal
 import socket
 import ssl
 import subprocess
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic, sleep
+from typing import Any
 
 import httpx
 import numpy as np
@@ -34,6 +35,7 @@ from fedsgt.store import Origin
 
 SLICES, GROUPS, LABELS, EACH = 3, 3, 3, 30
 NAMES = ("a", "b")
+LONGEST_SECONDS = 300.0
 RECIPE = Recipe({}, "0" * 64, {"threads": "1"})
 
 
@@ -165,13 +167,25 @@ def free_ports(count: int) -> list[int]:
 def desk_process(settings: ServerSettings) -> Iterator[subprocess.Popen[str]]:
     """The desk, as `fedsgt server` starts it, once it answers."""
     command = [sys.executable, "-m", "fedsgt.federation.server.desk", str(settings.folder)]
-    child = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=dict(os.environ))
-    try:
+    with ended_at_last(command, stderr=subprocess.PIPE) as child:
         _wait_until_ready(settings, child)
         yield child
-    finally:
         child.send_signal(signal.SIGTERM)
         child.communicate(timeout=60)
+
+
+@contextmanager
+def ended_at_last(command: Sequence[str], **options: Any) -> Iterator[subprocess.Popen[str]]:
+    """Start a process that is killed at the end, so that a failed assertion never waits for it."""
+    with subprocess.Popen(command, text=True, **options) as child:
+        # Reading its output ends with it: a process that stays silent must not be read from for ever.
+        timer = threading.Timer(LONGEST_SECONDS, child.kill)
+        timer.start()
+        try:
+            yield child
+        finally:
+            timer.cancel()
+            child.kill()  # does nothing to one that has ended
 
 
 def _wait_until_ready(settings: ServerSettings, child: subprocess.Popen[str]) -> None:

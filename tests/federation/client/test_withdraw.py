@@ -22,6 +22,7 @@ from withdraw_child import withdraw_and_die
 
 from fedsgt.certificates.keys import PublicKey
 from fedsgt.certificates.signatures import read_certificate
+from fedsgt.cli.commands.withdraw import FORMS
 from fedsgt.cli.commands.withdraw import withdraw as command
 from fedsgt.errors import InputError
 from fedsgt.federation.client.withdraw import Outcome, send_pending, withdraw
@@ -125,9 +126,26 @@ def test_what_is_not_there_is_not_asked_for(federation: Federation, deletion: De
     assert len(federation.ids("a")) == remote_world.EACH
 
 
-def test_options_that_do_not_go_together(federation: Federation) -> None:
-    for options in ([], ["--all", "--slice", "0"], ["--record", "a00", "--all"]):
-        assert isinstance(fedsgt_withdraw(federation, *options).exception, InputError)
+@pytest.mark.parametrize(
+    "options",
+    [
+        [],
+        ["--all", "--slice", "0"],
+        ["--record", "a00", "--all"],
+        ["--record", "a00", "--slice", "0"],
+        ["--records", "ids.txt", "--slice", "0"],
+    ],
+    ids=" ".join,
+)
+@pytest.mark.usefixtures("desk")
+def test_options_that_do_not_go_together(federation: Federation, options: list[str]) -> None:
+    """Exactly one kind of selection is taken; otherwise nothing is asked, here or at the desk."""
+    done = fedsgt_withdraw(federation, *options)
+    assert isinstance(done.exception, InputError)
+    assert str(done.exception) == FORMS
+    assert pending(federation) == []
+    assert federation.requests() == []
+    assert len(federation.ids("a")) == remote_world.EACH
 
 
 def test_a_desk_that_is_closed_gets_it_later(federation: Federation) -> None:
