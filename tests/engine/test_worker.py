@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from itertools import chain, product
-from pathlib import Path
 
 import numpy as np
 import pytest
-from tiny_world import World, build, started
+from tiny_world import World
 
 from fedsgt.build.prepare import Prepared, prepare
 from fedsgt.data import Record, Slice
-from fedsgt.engine import inprocess
-from fedsgt.engine.events import ClientUpdated, Event
-from fedsgt.engine.inprocess import InProcess
-from fedsgt.engine.task import Result, RoundFailed, Task
 from fedsgt.engine.worker import Setup, Worker
 from fedsgt.errors import InputError
 from fedsgt.files.tensors import Tensors
@@ -106,68 +100,6 @@ def test_few_modules_and_records_in_memory_change_nothing(
     assert [update(worker, *parents) for parents in ((), KEYS, KEYS[:1])] == expected
     assert len(worker.modules) == 1
     assert len(worker.prepared) == 1
-
-
-def finished(engine: InProcess) -> Result:
-    """The next finished round."""
-    while (result := engine.wait()) is None:
-        pass
-    return result
-
-
-def test_clients_without_records_take_no_part(setup: Setup, prepared: Prepared) -> None:
-    empty = replace(setup.slices["c1"][0], records=())
-    changed = replace(setup, slices={**setup.slices, "c1": [empty, empty]})
-    with InProcess(changed, prepared.model.stack) as engine:
-        engine.submit(Task("a" * 64, (), {"c0": (0,), "c1": (0, 1)}))
-        assert finished(engine).participants == {"c0": len(setup.slices["c0"][0])}
-        with pytest.raises(InputError, match="module bbbbbbbbbbbb: no client has a record in its groups"):
-            engine.submit(Task("b" * 64, (), {"c1": (0, 1)}))
-
-
-def test_a_refused_round_says_module_round_and_client(setup: Setup, prepared: Prepared) -> None:
-    """A rate at which training breaks down."""
-    run = prepared.run.model_copy(
-        update={"training": prepared.run.training.model_copy(update={"learning_rate": 1e30, "clip": None})}
-    )
-    with InProcess(replace(setup, run=run), prepared.model.stack) as engine:
-        engine.submit(Task("a" * 64, (), {"c0": (0, 1)}))
-        with pytest.raises(RoundFailed) as raised:
-            engine.wait()
-    assert re.fullmatch(
-        "module aaaaaaaaaaaa, round 1, client c0: update refused: .*", str(raised.value.cause)
-    )
-
-
-def test_every_update_is_told(setup: Setup, prepared: Prepared) -> None:
-    told: list[Event] = []
-    with InProcess(setup, prepared.model.stack, told.append) as engine:
-        engine.submit(Task("a" * 64, (), {"c0": (0,), "c2": (0, 1)}, groups=(2, 1)))
-        result = finished(engine)
-    updates = [event for event in told if isinstance(event, ClientUpdated)]
-    assert len(updates) == len(told)
-    assert {event.client: event.records for event in updates} == result.participants
-    assert {(event.module, event.groups, event.round) for event in updates} == {("a" * 64, (2, 1), 1)}
-    assert all(event.loss is not None and event.seconds > 0 for event in updates)
-
-
-def test_predictions_in_parts_stand_in_order(
-    images: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    prepared, folder = started(tmp_path / "run", images.config("grouping.groups=1"))
-    build(prepared, folder)
-    chains = [(), folder.description.chain((0,))]
-    found = []
-    for part in (128, 4, 1):
-        monkeypatch.setattr(inprocess, "TEST_PART", part)
-        with InProcess(prepared.setup(folder.modules, folder.cache), prepared.model.stack) as engine:
-            found.append(engine.predict(chains))
-    assert found[0].shape == (2, 6, 3)
-    assert found[0].sum(axis=-1) == pytest.approx(1, abs=1e-5)
-    assert found[0][0] == pytest.approx(1 / 3), "the bare backbone knows of no label"
-    for other in found[1:]:
-        assert other == pytest.approx(found[0], abs=1e-5)
-    assert len({tuple(row) for row in found[0][1].round(4).tolist()}) == 6
 
 
 def test_named_records_are_computed_once_for_all_predictions_and_others_are_not_kept(

@@ -29,6 +29,7 @@ class Prepared:
 
     run: Config
     data: ClientData = field(repr=False)
+    """Records of the clients, not in `repr`, so that no log shows them."""
     test: tuple[Record, ...] = field(repr=False)
     """Records to predict."""
     grouping: Grouping
@@ -36,9 +37,11 @@ class Prepared:
     model: OpenModel = field(repr=False)
     recipe: Recipe
     targets: tuple[Target, ...] = field(repr=False)
+    """Modules of the plan, parents before children."""
 
     @property
     def clients(self) -> tuple[AnyClient, ...]:
+        """Local and remote clients."""
         return self.data.clients
 
     def setup(self, modules: Modules, cache: Path | None) -> Setup:
@@ -56,7 +59,7 @@ class Prepared:
                 )
         records = [*chain.from_iterable(client.records for client in self.data.local), *self.test]
         for done, record in enumerate(records, start=1):
-            self.model.inputs.item(record.id, record.content)
+            self.model.inputs.item(record.id, record.content)  # raises and names the record
             if done * 100 // len(records) > (done - 1) * 100 // len(records):  # once for each percent
                 progress(done / len(records))
 
@@ -77,12 +80,12 @@ def prepare_clients(run: Config, data: ClientData, known: Description | None = N
     """Prepare a run of these clients, in the groups of the known run if one is given."""
     test, model = load_test(run, data.labels).records, open_model(run, data.labels)
     if known is None:
-        prepared = _assembled(run, data, test, model, group_slices(run, data, model), _plan(run))
+        prepared = _assemble(run, data, test, model, group_slices(run, data, model), _plan(run))
     else:
         plan = _plan_of_filled_groups(known, data.clients)
-        prepared = _assembled(run, data, test, model, known.grouping_made(), plan)
+        prepared = _assemble(run, data, test, model, known.grouping_made(), plan)
     for client in data.remote:
-        _check_alike(client, prepared.recipe)
+        _check_reproducible(client, prepared.recipe)
     return prepared
 
 
@@ -91,12 +94,12 @@ def prepare_again(
 ) -> Prepared:
     """Prepare a known run in its own groups, but with another plan and other records to predict.
 
-    Verification and the measuring of forgetting train so, outside of the run's folder.
+    Verification and the measurement of forgetting train with it outside of the run's folder.
     """
-    return _assembled(run, data, test, open_model(run, data.labels), known.grouping_made(), plan)
+    return _assemble(run, data, test, open_model(run, data.labels), known.grouping_made(), plan)
 
 
-def _assembled(
+def _assemble(
     run: Config, data: ClientData, test: tuple[Record, ...], model: OpenModel, grouped: Grouping, plan: Plan
 ) -> Prepared:
     recipe = make_recipe(run, data.labels, model)
@@ -107,6 +110,7 @@ def _assembled(
 def describe(prepared: Prepared, known: Description | None = None, as_of: int = 0) -> Description:
     """Describe a prepared run: a new one, or a known one with the deletions up to `as_of`."""
     names = prepared.data.label_names
+    # A client that came back has its records in a source of its own, which only the known run can tell.
     sources = {client.name: client.source for client in known.clients} if known else {}
     return Description(
         id=known.id if known else "",
@@ -143,7 +147,7 @@ def describe(prepared: Prepared, known: Description | None = None, as_of: int = 
     )
 
 
-def _check_alike(client: RemoteClient, recipe: Recipe) -> None:
+def _check_reproducible(client: RemoteClient, recipe: Recipe) -> None:
     """Check that a client's machine has the server's backbone and execution profile.
 
     Otherwise its updates could not be reproduced elsewhere.
@@ -177,6 +181,7 @@ def _plan_of_filled_groups(known: Description, clients: Sequence[AnyClient]) -> 
     """Return the known plan without the groups that lost their last record."""
     held = _group_sizes(known, [client.records for client in known.clients])
     left = _group_sizes(known, [client.slice_sizes() for client in clients])
+    # Groups that were emptied by earlier deletions are not in the known plan any more.
     emptied = {
         group for group, (before, now) in enumerate(zip(held, left, strict=True)) if before and not now
     }

@@ -37,11 +37,14 @@ class InProcess:
         self.pool: Pool = Processes(setup, workers) if workers else Inline(setup)
         self.capacity = workers + 1  # one more, so that no worker is idle while a round is averaged
         self.rounds: dict[int, OpenRound] = {}
+        """Round of each job under way, by the job's number."""
         self.jobs = 0
+        """Number of the last job; no number is used twice, so that late answers can be told apart."""
 
     def submit(self, task: Task) -> None:
         """Submit a job for each client that has records of the task."""
         held = {client: self._records(client, slices) for client, slices in task.slices.items()}
+        # A deletion may have taken a client's last record of these groups.
         records = {client: number for client, number in held.items() if number}
         if not records:
             raise InputError(f"module {task.key[:12]}: no client has a record in its groups")
@@ -88,19 +91,24 @@ class InProcess:
         return np.concatenate(self._parts("predict_merged", mixture, progress))
 
     def _parts(self, method: str, model: Any, progress: Share) -> list[NDArray[np.float32]]:
+        """Predict the test records in parts, and return the answers in the order of the parts."""
         test = self.setup.test
         assert test is not None
         parts = list(test.parts(TEST_PART))
-        for number, part in enumerate(parts):
+        first = self.jobs + 1
+        self.jobs += len(parts)
+        for number, part in enumerate(parts, start=first):
             self.pool.submit(number, method, model, part)
         found: dict[int, NDArray[np.float32]] = {}
         while len(found) < len(parts):
             number, answer = self.pool.wait()
+            if number < first:  # an update of a round that was cancelled while it ran
+                continue
             if isinstance(answer, Failure):
                 raise answer.error()
             found[number] = answer
             progress(len(found) / len(parts))
-        return [found[number] for number in range(len(parts))]
+        return [found[number] for number in sorted(found)]
 
     def close(self) -> None:
         self.pool.close()

@@ -21,7 +21,7 @@ from fedsgt.stack import profile
 if TYPE_CHECKING:
     from fedsgt.engine.worker import Setup, Worker
 
-EVERYWHERE = -1  # number of a job that every worker does; other jobs count from 0
+EVERYWHERE = -1  # number of a job that every worker does; other jobs have numbers from 0 up
 KILL_WITH_PARENT = 1  # PR_SET_PDEATHSIG of prctl(2)
 
 
