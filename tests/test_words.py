@@ -1,4 +1,9 @@
-from fedsgt.words import counted, counted_range, one_line, printable, shown_bytes
+from typing import Self
+
+import pytest
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+
+from fedsgt.words import counted, counted_range, first_problem, one_line, printable, shown_bytes
 
 
 def test_numbers_go_with_their_word() -> None:
@@ -33,3 +38,30 @@ def test_what_is_shown_is_shown_once_more_unchanged() -> None:
 def test_a_long_text_is_cut() -> None:
     assert printable("\n" * 10**6, 7) == r"\n\n\n" + "\\"
     assert printable(123456, 3) == "123"
+
+
+class Model(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    number: int = 0
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.number < 0:
+            raise ValueError("number is below 0")
+        return self
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('{"number": "x"}', "number: Input should be a valid integer, unable to parse string as an integer"),
+        ('{"number": -1}', "file: number is below 0"),
+        ('{"a\\u001b": 1}', r"a\x1b: Extra inputs are not permitted"),
+        (f'{{"{"a" * 1000}": 1}}', f"{'a' * 200}: Extra inputs are not permitted"),
+    ],
+)
+def test_the_first_problem_of_a_text_is_one_line(text: str, said: str) -> None:
+    with pytest.raises(ValidationError) as error:
+        Model.model_validate_json(text)
+    assert first_problem(error.value, "file") == said

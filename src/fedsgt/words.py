@@ -1,7 +1,17 @@
 """Numbers, errors and texts from outside, as they are said to people."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+# For a type hint only: this module is imported by the quickest of commands.
+if TYPE_CHECKING:
+    from pydantic import ValidationError
+
 LONGEST_MESSAGE = 500
 """Most characters that are shown of a message from another machine."""
+LONGEST_PLACE = 200
+"""Most characters that are shown of a key in a JSON text."""
 
 
 def counted(number: int, thing: str) -> str:
@@ -25,6 +35,14 @@ def shown_bytes(count: float) -> str:
 def one_line(error: Exception) -> str:
     """Return another package's message without its line breaks, or the error's type if it says nothing."""
     return " ".join(str(error).split()) or type(error).__name__
+
+
+def first_problem(error: ValidationError, whole: str) -> str:
+    """Return the first thing that is wrong with a JSON text: its place, or `whole` for all of it, and why."""
+    first = error.errors()[0]
+    # Keys stand in the text itself, so they may be of any length and any characters.
+    place = printable(".".join(map(str, first["loc"])), LONGEST_PLACE) or whole
+    return printable(f"{place}: {first['msg'].removeprefix('Value error, ')}")
 
 
 def printable(text: object, limit: int | None = None) -> str:

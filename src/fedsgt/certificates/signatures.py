@@ -22,7 +22,7 @@ from fedsgt.certificates.keys import PublicKey, SigningKey
 from fedsgt.errors import InputError
 from fedsgt.files.durable import read_limited, sync_folder, write_once
 from fedsgt.files.encoding import parse_json, signed_json
-from fedsgt.words import printable
+from fedsgt.words import first_problem
 
 # Signed in front of the text, so that a signature of the same JSON for another purpose is not taken for ours.
 DOMAIN = b"fedsgt.certificate.1\n"
@@ -100,9 +100,7 @@ def read_certificate(path: Path, key: PublicKey | None) -> Certificate:
         body = split_envelope(envelope)[0] if key is None else verify(envelope, key)
         return Certificate.model_validate(body)
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"])) or "certificate"
-        problem = printable(f"{where[:200]}: {first['msg'].removeprefix('Value error, ')}")
+        problem = first_problem(error, "certificate")
         raise InputError(f"{path}: not a certificate of format 1 ({problem})") from None
     except BadSignature as error:
         raise BadSignature(f"{path}: {error}") from None

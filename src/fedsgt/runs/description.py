@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from fedsgt.errors import InputError
 from fedsgt.grouping import Grouping
 from fedsgt.plans import Plan
+from fedsgt.words import first_problem
 
 
 class Part(BaseModel):
@@ -74,9 +75,8 @@ class Description(Part):
         try:
             return cls.model_validate_json(text)
         except ValidationError as error:
-            first = error.errors()[0]
-            place = ".".join(map(str, first["loc"]))
-            raise InputError(f"{where}: not a run's description ({place}: {first['msg']})") from None
+            problem = first_problem(error, "the whole")
+            raise InputError(f"{where}: not a run's description ({problem})") from None
 
     def to_text(self) -> str:
         return self.model_dump_json(indent=1) + "\n"

@@ -15,6 +15,7 @@ from fedsgt.errors import InputError
 from fedsgt.files.encoding import frames
 from fedsgt.files.tensors import Tensors, pack, read_note, tensor_hash, unpack
 from fedsgt.store.manifest import Count, Participants
+from fedsgt.words import first_problem
 
 
 @dataclass(frozen=True)
@@ -57,8 +58,7 @@ def pack_checkpoint(
     try:
         note = _Note(key=key, number=number, participants=participants, sha256=tensor_hash(tensors))
     except ValidationError as error:
-        where = ".".join(map(str, error.errors()[0]["loc"]))
-        raise InputError(f"module {key}: {where}: {error.errors()[0]['msg']}") from None
+        raise InputError(f"module {key}: {first_problem(error, 'checkpoint')}") from None
     return pack(tensors, f"{note.seal()} {note.model_dump_json()}")
 
 

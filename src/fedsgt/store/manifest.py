@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, m
 
 from fedsgt.errors import InputError
 from fedsgt.files.encoding import text_bytes
+from fedsgt.words import first_problem
 
 Hash = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 Count = Annotated[int, Field(ge=0)]
@@ -81,9 +82,7 @@ class Manifest(Origin):
         try:
             return cls.model_validate(values)
         except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(map(str, first["loc"])) or "manifest"
-            raise InputError(f"{where}: {first['msg'].removeprefix('Value error, ')}") from None
+            raise InputError(first_problem(error, "manifest")) from None
 
 
 def _json(data: bytes) -> Any:

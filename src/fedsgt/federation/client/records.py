@@ -24,6 +24,7 @@ from fedsgt.files.encoding import frames
 from fedsgt.files.optional import require
 from fedsgt.runs.artefacts import bury_activations
 from fedsgt.store import Folder
+from fedsgt.words import first_problem
 
 WITHDRAWN, ENROLMENTS = "state/withdrawn.json", "state/enrolments"
 MAX_SALT_BYTES = 4096
@@ -168,10 +169,9 @@ class ClientRecords:
         try:
             return form.model_validate_json(self.files.read(name))
         except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(map(str, first["loc"]))
+            problem = first_problem(error, "the whole")
             raise InputError(
-                f"{self.files.path(name)}: damaged ({where}: {first['msg']}); restore it from a backup"
+                f"{self.files.path(name)}: damaged ({problem}); restore it from a backup"
             ) from None
 
     @property
