@@ -101,7 +101,7 @@ def test_an_exhausted_run_has_no_forecast(tmp_path: Path) -> None:
     delete(folder, 0, 1)
     svg = draw_unlearning_curve(run_status(folder))
     assert "ahead" not in svg
-    assert "0 of 2 modules live after 1 requests" in svg
+    assert "0 of 2 modules live after 1 request" in svg
 
 
 def test_a_curve_for_each_sequence_and_a_dot_for_each_module() -> None:

@@ -206,7 +206,7 @@ def test_rounds_and_bytes_stand_beside_the_papers_formula(
     assert "4 rounds in all, where one module at a time takes 9 for one whole training" in page.said
     assert "3.5 messages on average, which asked it for 8.0 updates of modules" in page.said
     # Planned: a client joins its group's module and all after it, 6 of 9, and one module has 4 bytes.
-    assert "planned 6.00 6 to 6 48 B 24 B" in page.said
+    assert "planned 6.00 6 48 B 24 B" in page.said
     assert "the paper's formula, slices independent 7.33" in page.said  # 3 * 4 * (1/3 * 1/2 + 2/3 * 2/3)
     # N = L = B = 3, S = 2: both slices in one of the groups of two with chance 1/5, else in two groups.
     assert "the formula for groups of equal size 7.60" in page.said  # 3 * 4 * (1/5 * 1/2 + 4/5 * 2/3)

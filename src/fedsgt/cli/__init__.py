@@ -1,4 +1,4 @@
-"""The `fedsgt` command."""
+"""The `fedsgt` command: its subcommands, and how errors become messages and exit codes."""
 
 from __future__ import annotations
 

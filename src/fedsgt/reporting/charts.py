@@ -16,6 +16,7 @@ from xml.etree import ElementTree
 
 from fedsgt.reporting.history import HistoryPoint
 from fedsgt.reporting.status import RunStatus
+from fedsgt.words import counted
 
 if TYPE_CHECKING:  # matplotlib takes a second to import, and the JSON of a report needs none
     from matplotlib.axes import Axes
@@ -172,7 +173,7 @@ def _curve_label(status: RunStatus) -> str:
     chance = f"; chance to serve after {len(ahead) - 1} more: {float(ahead[-1]):.1%}"
     return (
         f"Unlearning curve: {status.live_counts.modules} of {status.modules} modules live after "
-        f"{len(status.past.requests)} requests" + ("" if status.exhausted else chance)
+        f"{counted(len(status.past.requests), 'request')}" + ("" if status.exhausted else chance)
     )
 
 
@@ -201,7 +202,7 @@ def draw_accuracy_curves(sequences: Sequence[Sequence[float]]) -> str:
     values = [value for curve in sequences for value in curve]
     longest = max(map(len, sequences))
     label = (
-        f"Accuracy of {len(sequences)} sequences over the number of their modules: "
+        f"Accuracy of {counted(len(sequences), 'sequence')} over the number of modules: "
         f"{min(values):.1%} to {max(values):.1%}"
     )
     chart = Chart("accuracy", label, "modules of the sequence")
@@ -221,7 +222,7 @@ def draw_seconds_over_records(points: Sequence[Point], line: Point | None) -> tu
     drawn = points[:: math.ceil(len(points) / MOST_DOTS)]
     most = max(x for x, _ in points)
     ends = [] if line is None else _within(line, most)
-    label = f"Seconds of training over records, for {len(drawn)} modules"
+    label = f"Seconds of training over records, for {counted(len(drawn), 'module')}"
     chart = Chart("seconds", label, "records trained on, all rounds")
     chart.axes.set_xlim(0, most * 1.05 or 1.0)
     chart.axes.set_ylim(0, max(y for _, y in [*points, *ends]) * 1.05 or 1.0)

@@ -13,7 +13,7 @@ from command import fedsgt, shown
 from paper_run import delete, describe, fill, paper_run
 from rich.console import Console
 
-from fedsgt.cli.views.status import View
+from fedsgt.cli.views.status import StatusView
 from fedsgt.plans import rotations
 from fedsgt.reporting.status import run_status
 from fedsgt.runs.folder import RunFolder
@@ -84,14 +84,14 @@ def test_a_terminal_gets_strokes_and_plain_output_gets_plain_signs(folder: RunFo
     delete(folder, 2)
     console = Console(force_terminal=True, color_system="standard", width=100)
     with console.capture() as page:
-        console.print(View(console).page(folder.path, run_status(folder)))
+        console.print(StatusView(console).page(folder.path, run_status(folder)))
     assert "\x1b[2;9;31mx2" in page.get()
 
 
 def test_an_output_without_line_drawing_gets_ascii(folder: RunFolder, tmp_path: Path) -> None:
     with (tmp_path / "page").open("w", encoding="ascii") as file:
         console = Console(file=file, width=100)
-        console.print(View(console).page(folder.path, run_status(folder)))
+        console.print(StatusView(console).page(folder.path, run_status(folder)))
     assert "0--1+-2--3" in (tmp_path / "page").read_text()
 
 

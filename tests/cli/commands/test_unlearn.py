@@ -184,5 +184,5 @@ def test_an_interrupted_request_is_completed_and_said_so(run: str) -> None:
     assert "not completed" in fedsgt("audit", run).stdout
     done = fedsgt("unlearn", run, "--client", "1", "--slice", "0")
     assert f"completed request no. {answer.position}, which had been interrupted; certificate" in done.stderr
-    assert f"was deleted before, by the request at {answer.position}" in done.stderr
+    assert f"was deleted before, by request no. {answer.position}" in done.stderr
     assert "none depends on deleted data" in shown("audit", run)

@@ -1,4 +1,4 @@
-"""`fedsgt audit`: every file of a run, what it depends on, and whether any byte depends on deleted data."""
+"""`fedsgt audit`: check that no file of a run depends on deleted data."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fedsgt.cli.views.proof import audit_text
 
 
 def audit(run: RunPath, as_json: AsJson = False) -> None:
-    """List every file of the run and what it depends on; fail if any depends on deleted data."""
+    """List every file of the run and what it depends on; exit code 1 if any depends on deleted data."""
     from fedsgt.proof.audit import audit as look
     from fedsgt.runs.folder import open_run
 

@@ -1,4 +1,4 @@
-"""`fedsgt certificate`: check and read certificates, with no run at hand."""
+"""`fedsgt certificate`: check and print certificates, with no run at hand."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ if TYPE_CHECKING:  # other commands start without the cryptography
     from fedsgt.certificates.content import Certificate
     from fedsgt.certificates.keys import PublicKey
 
-app = typer.Typer(help="Check or show what was signed after a deletion.", no_args_is_help=True)
+app = typer.Typer(help="Check or print the certificates of deletions.", no_args_is_help=True)
 
-CertificateFile = Annotated[Path, typer.Argument(metavar="FILE", help="A certificate.")]
+CertificateFile = Annotated[Path, typer.Argument(metavar="FILE", help="Certificate to print.")]
 
 
 @app.command()
 def verify(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Certificates.")],
-    key: Annotated[Path, typer.Option(help="The signer's public key, a PEM file.")],
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Certificates to check.")],
+    key: Annotated[Path, typer.Option(help="Public key of the signer, a PEM file.")],
     as_json: AsJson = False,
 ) -> None:
     """Check signatures offline: exit code 0 if all hold, 1 if one does not, 2 if a file cannot be checked."""
@@ -74,7 +74,7 @@ def _as_json(file: Path, found: Certificate | InputError) -> dict[str, Any]:
 
 
 def _leave(errors: list[InputError]) -> None:
-    """A line for each error; that a signature does not hold is the gravest."""
+    """Print each error; exit with 1 if a signature does not hold, else with 2 if there is any error."""
     from fedsgt.certificates.signatures import BadSignature
 
     for error in errors:

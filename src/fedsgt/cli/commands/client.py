@@ -1,4 +1,4 @@
-"""`fedsgt client`: one client of a federation, which trains on its own machine and stays connected."""
+"""`fedsgt client`: run one client of a federation on its own machine."""
 
 from __future__ import annotations
 
@@ -16,9 +16,11 @@ if TYPE_CHECKING:
 
 
 def client(
-    config: Annotated[Path, typer.Argument(metavar="CLIENT", help="The client's folder, or client.toml.")],
+    config: Annotated[
+        Path, typer.Argument(metavar="CLIENT", help="Folder of the client, or its client.toml.")
+    ],
 ) -> None:
-    """Run a client until Ctrl-C: it trains on its own data for the server, and keeps the connection up."""
+    """Run a client until Ctrl-C: it stays connected, and trains on its own data for the server."""
     ready_to_train()  # the process that trains inherits it
     from fedsgt.federation.client.supernode import supervise_node
     from fedsgt.federation.processes import flower_command, only_one
@@ -35,7 +37,7 @@ def client(
 
 
 def _send_pending(settings: ClientSettings) -> None:
-    """Withdrawals that were cut short; what keeps them from their end is no reason not to train."""
+    """Send withdrawals that were cut short; if that fails again, say so and train all the same."""
     from fedsgt.federation.client.withdraw import send_pending
 
     try:
@@ -47,6 +49,7 @@ def _send_pending(settings: ClientSettings) -> None:
 
 
 def _check_files(settings: ClientSettings, config: Path) -> None:
+    """Check that all files which the settings name are there, before anything is started."""
     needed = {"ca": settings.ca, "key": settings.key, "salt": settings.salt}
     if os.path.isabs(settings.data.source):  # otherwise it is a name on the hub
         needed["data.source"] = Path(settings.data.source)

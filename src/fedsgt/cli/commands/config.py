@@ -1,4 +1,4 @@
-"""`fedsgt config`: the resolved run, and what a run's file may say."""
+"""`fedsgt config`: print the resolved configuration of a run, and the schema of its file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def show(
     overrides: Overrides = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print the resolved run: the file, the overrides, and the defaults for all the rest."""
+    """Print the resolved configuration: the file, the overrides, and defaults for all else."""
     run = load_run(config, system, overrides or ())
     typer.echo(json.dumps(run.model_dump(mode="json"), indent=2) if as_json else to_toml(run).rstrip())
 

@@ -1,4 +1,4 @@
-"""`fedsgt demo`: a small federation trained, three deletions, predictions after each, and the proof."""
+"""`fedsgt demo`: train a small example, delete three times, predict after each, and verify."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from fedsgt.runs.folder import RunFolder
     from fedsgt.unlearning.request import Deletion
 
-RECORDS = 3  # deleted first
+RECORDS = 3  # number of records that the first deletion names
 
 
 def demo(
@@ -30,16 +30,18 @@ def demo(
             "-o",
             "--output",
             metavar="RUN",
-            help="Folder of the run, runs/demo without it; of the whole federation, if --federated.",
+            help="Folder of the run (default: runs/demo), or of the whole federation with --federated.",
         ),
     ] = None,
     overrides: Overrides = None,
     federated: Annotated[
         bool,
-        typer.Option("--federated", help="A server and three clients as processes here, over TLS with keys."),
+        typer.Option(
+            "--federated", help="Start a server and three clients as processes here, over TLS with keys."
+        ),
     ] = False,
 ) -> None:
-    """Train the embedded default, delete records, a slice and a client, predict after each, and verify."""
+    """Train a small example, delete records, a slice and a client, predict after each, and verify."""
     if federated:
         _play(output or Path("federation"), overrides or ())
     else:
@@ -47,7 +49,7 @@ def demo(
 
 
 def _play(folder: Path, overrides: Sequence[str]) -> None:
-    """A federation whose parties are processes on this machine."""
+    """Play a federation whose server and clients are processes on this machine."""
     from fedsgt.files.optional import check_flower
 
     check_flower()
@@ -58,6 +60,7 @@ def _play(folder: Path, overrides: Sequence[str]) -> None:
 
 
 def _demonstrate(output: Path, overrides: Sequence[str]) -> None:
+    """Train and delete in this process, and print the commands that do the same."""
     train_run(load(STARTER, overrides), output)
     typer.echo()
     evaluate_run(output)
@@ -82,7 +85,7 @@ def _demonstrate(output: Path, overrides: Sequence[str]) -> None:
 
 
 def _deletions(folder: RunFolder) -> list[tuple[str, Deletion]]:
-    """Some records of a client, a slice of another, and all of a third; what the commands would be."""
+    """Return three deletions, each with its command: records, a slice, and all of a client."""
     from fedsgt.runs.records import load_clients
     from fedsgt.unlearning.request import Deletion
 
@@ -99,7 +102,7 @@ def _deletions(folder: RunFolder) -> list[tuple[str, Deletion]]:
 
 
 def _predict(folder: RunFolder) -> None:
-    """On the test records, with what is live now."""
+    """Predict the test records with what is live now, and print how many are right."""
     from fedsgt.runs.records import load_test
     from fedsgt.serving.predictor import Exhausted, Predictor
 

@@ -1,4 +1,4 @@
-"""`fedsgt evaluate`: accuracy of every sequence prefix and of every way of selecting sequences."""
+"""`fedsgt evaluate`: measure the accuracy of every live prefix and of every strategy."""
 
 from __future__ import annotations
 
@@ -17,13 +17,16 @@ from fedsgt.errors import InputError
 def evaluate(
     run: RunPath,
     as_json: AsJson = False,
-    plot: Annotated[Path | None, typer.Option(help="Also draw the curves (.svg, .png, .pdf).")] = None,
+    plot: Annotated[
+        Path | None, typer.Option(help="Also draw the curves into this file (.svg, .png or .pdf).")
+    ] = None,
 ) -> None:
-    """Test every live module of a run: accuracy by sequence and depth, and of each way of selecting."""
+    """Measure the accuracy of every live module of a run, by sequence and depth, and of each strategy."""
     evaluate_run(run, as_json, plot)
 
 
 def evaluate_run(run: Path, as_json: bool = False, plot: Path | None = None) -> None:
+    """Evaluate a run and print the result."""
     ready_to_train()
     from fedsgt.runs.folder import open_run
     from fedsgt.serving.evaluation import evaluate as score_run

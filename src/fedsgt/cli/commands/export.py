@@ -16,10 +16,10 @@ def export(
     sequence: Annotated[int, typer.Option(help="Number of the sequence, from 0.")],
     depth: Annotated[
         int | None,
-        typer.Option(help="Export only this many of its first modules; all that are live by default."),
+        typer.Option(help="Export only this many of its first modules (default: all that are live)."),
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Folder to write; export/ in the run by default.")
+        Path | None, typer.Option("-o", "--output", help="Folder to write (default: one in RUN/export).")
     ] = None,
 ) -> None:
     """Write a sequence's live modules as one stock PEFT adapter (LoRA: of rank k times r), with its head."""

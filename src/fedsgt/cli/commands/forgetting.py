@@ -1,4 +1,4 @@
-"""`fedsgt forgetting`: membership inference on deleted records, before and after their deletion."""
+"""`fedsgt forgetting`: attack deleted records with membership inference, before and after deletion."""
 
 from __future__ import annotations
 
@@ -23,26 +23,31 @@ def forgetting(
     run: RunPath,
     deleted: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Parquet file with deleted records that the source has no more."),
+        typer.Option(metavar="FILE", help="Parquet file of deleted records that the source no longer has."),
     ] = None,
     shadows: Annotated[
-        int, typer.Option(metavar="K", min=4, help="Shadow models of LiRA, an even number.")
+        int, typer.Option(metavar="K", min=4, help="Number of shadow models of LiRA, even.")
     ] = 16,
     shadow_rounds: Annotated[
-        int | None, typer.Option(metavar="R", min=1, help="Rounds of each; about a sequence's without it.")
+        int | None,
+        typer.Option(
+            metavar="R", min=1, help="Rounds of each shadow model (default: about those of a sequence)."
+        ),
     ] = None,
     strategy: Annotated[
         str | None,
-        typer.Option(help="all, min, long (quick: one sequence) or merged; as configured without it."),
+        typer.Option(help="all, min, long (quick: one sequence) or merged (default: as configured)."),
     ] = None,
     limit: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Attack so many of the deleted records at most.")
+        int | None, typer.Option(metavar="N", min=1, help="Attack at most N of the deleted records.")
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of all that is drawn at random.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of everything that is drawn at random.")] = 0,
     as_json: AsJson = False,
-    plot: Annotated[Path | None, typer.Option(help="Also draw the ROC curves (.svg, .png, .pdf).")] = None,
+    plot: Annotated[
+        Path | None, typer.Option(help="Also draw the ROC curves into this file (.svg, .png or .pdf).")
+    ] = None,
 ) -> None:
-    """Can an attacker tell deleted records from unseen ones, before and after? For simulations."""
+    """Measure how well an attacker tells deleted records from unseen ones. Only for simulations."""
     if plot is not None:
         check_plot(plot)
     ready_to_train()
@@ -84,7 +89,7 @@ def _warn(records: int) -> None:
 
 @contextmanager
 def _cleaned_up() -> Iterator[None]:
-    """Who ends the process in the usual ways ends it in order, so that the temporary folder goes too."""
+    """Turn SIGTERM and SIGHUP into SystemExit, so that the temporary folder is removed."""
     numbers = (signal.SIGTERM, signal.SIGHUP)
     before = [signal.signal(number, lambda which, _: sys.exit(128 + which)) for number in numbers]
     try:

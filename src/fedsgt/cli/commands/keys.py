@@ -1,4 +1,4 @@
-"""`fedsgt keys`: what the parties of a federation know each other by."""
+"""`fedsgt keys`: make the keys by which server and clients of a federation know each other."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from fedsgt.errors import InputError
 
 
 def keys(
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where the parties' folders are made.")],
+    folder: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="Folder in which those of server and clients are made.")
+    ],
     client: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="Make a folder for this client; may be repeated.")
     ] = None,
@@ -21,19 +23,23 @@ def keys(
         list[str] | None,
         typer.Option(help="Name or address of the server, as clients connect to it; may be repeated."),
     ] = None,
-    port: Annotated[int | None, typer.Option(min=1, max=65535, help="The SuperLink's port; 9092.")] = None,
-    desk_port: Annotated[int | None, typer.Option(min=1, max=65535, help="The desk's port; 9093.")] = None,
+    port: Annotated[
+        int | None, typer.Option(min=1, max=65535, help="Port of the SuperLink (default: 9092).")
+    ] = None,
+    desk_port: Annotated[
+        int | None, typer.Option(min=1, max=65535, help="Port of the desk (default: 9093).")
+    ] = None,
     no_server: Annotated[
-        bool, typer.Option("--no-server", help="Only the clients' folders: for a client's own machine.")
+        bool, typer.Option("--no-server", help="Make only clients' folders: for a client's own machine.")
     ] = False,
     server: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="Where these clients find the SuperLink.")
+        str | None, typer.Option(metavar="HOST:PORT", help="Address of the SuperLink for these clients.")
     ] = None,
     desk: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="Where these clients find the desk.")
+        str | None, typer.Option(metavar="HOST:PORT", help="Address of the desk for these clients.")
     ] = None,
 ) -> None:
-    """Make certificates, keys and starter settings; what is there stays, what is missing is added."""
+    """Make certificates, keys and starter settings of a federation; only what is missing is made."""
     from fedsgt.federation.keys import make_authority, make_client
 
     names = client or []
@@ -55,7 +61,7 @@ def keys(
 
 
 def _check(names: Sequence[str], addresses: Sequence[str | None]) -> None:
-    """All that is given, before anything is made."""
+    """Check names and addresses before anything is made."""
     from fedsgt.federation.settings import check_address, check_name
 
     for position, name in enumerate(names):
@@ -67,7 +73,7 @@ def _check(names: Sequence[str], addresses: Sequence[str | None]) -> None:
 
 
 def _for_operator(folder: Path, names: Sequence[str]) -> Iterator[str]:
-    yield f"keep {folder / 'ca.key'} to yourself: who has it can pass for the server"
+    yield f"keep {folder / 'ca.key'} to yourself: anybody who has it can pass for the server"
     for name in names:
         yield f"say in {folder / name / 'client.toml'} where the client's records are (data.source)"
     yield f"fedsgt server {shlex.quote(str(folder / 'server'))}"

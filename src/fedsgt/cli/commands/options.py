@@ -1,4 +1,4 @@
-"""Options that several commands share, and how their texts are read."""
+"""Options that several commands share, and functions that read their texts."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from fedsgt.errors import InputError
 
 ConfigFile = Annotated[
     Path | None,
-    typer.Argument(metavar="[CONFIG]", help="TOML file of the run; the paper's setting without one."),
+    typer.Argument(metavar="[CONFIG]", help="TOML file of the run (default: the paper's setting)."),
 ]
 Overrides = Annotated[
     list[str] | None,
     typer.Option(
-        "-s", "--set", metavar="SECTION.KEY=VALUE", help="Put one value over the file's; may be repeated."
+        "-s", "--set", metavar="SECTION.KEY=VALUE", help="Override one value of the file; may be repeated."
     ),
 ]
 SystemName = Annotated[
@@ -27,23 +27,23 @@ SystemName = Annotated[
     typer.Option(
         "--system",
         metavar="NAME",
-        help=f"Put the settings of a compared system over the file's: {', '.join(SYSTEMS)}.",
+        help=f"Override the file with the settings of a compared system: {', '.join(SYSTEMS)}.",
     ),
 ]
 RunPath = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of the run.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 
 PICTURES = (".svg", ".png", ".pdf")
 UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 2**10, "mi": 2**20, "gi": 2**30}
 
 
 def load_run(config: Path | None, system: str | None, overrides: Iterable[str]) -> Config:
-    """The file, the system's settings over it, and over both what was said one by one."""
+    """Load the file; the system's settings override it, and single overrides come last."""
     return load(config, [*system_settings(system), *overrides])
 
 
 def read_bytes(text: str) -> int:
-    """A size such as 2400000, 2.4MB or 1.2MiB."""
+    """Read a size such as 2400000, 2.4MB or 1.2MiB."""
     match = re.fullmatch(r"(\d+)\s*b?|(\d+(?:\.\d+)?)\s*([kmg]i?)b?", text.strip().lower())
     size = round(float(match[1] or match[2]) * UNITS[match[3] or ""]) if match else 0
     if size < 1:
@@ -60,7 +60,7 @@ def check_plot(path: Path) -> None:
 
 
 def read_numbers(name: str, text: str) -> list[float]:
-    """Numbers separated by commas or blanks, given as they are or as the path of a file that holds them."""
+    """Read numbers separated by commas or blanks, from the text itself or from the file that it names."""
     path = Path(text)
     try:
         source = path.read_text(encoding="utf-8") if path.is_file() else text

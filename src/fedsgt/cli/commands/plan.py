@@ -1,4 +1,4 @@
-"""`fedsgt plan`: what a setting costs and how long it serves, before anything is trained."""
+"""`fedsgt plan`: show what a setting costs and how long it serves, before anything is trained."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ from fedsgt.planning.recommend import Recommendation, recommend
 from fedsgt.planning.stream import Counts, Stream
 from fedsgt.plans import Plan, make
 
-# Planned without the data as another method would group: for clusters, with each client in few groups.
+# Methods that look at the data, and those that plan in their place: the others know no data yet.
 NEEDS_DATA = {"bac": "random", "centered": "random", "updates": "affinity"}
 MOST_REQUESTS = 100_000
-# Options that a recommendation answers or that only it needs.
+# Options that the recommended command must not repeat: it answers them, or only the search needs them.
 ANSWERED = {
     "slices",
     "groups",
@@ -51,13 +51,15 @@ ANSWERED = {
 
 def plan(
     config: ConfigFile = None,
-    clients: Annotated[int | None, typer.Option(help="Number of data holders, N.")] = None,
+    clients: Annotated[int | None, typer.Option(help="Number of clients, N.")] = None,
     slices: Annotated[
-        str | None, typer.Option(help="Slices per client, S: a number, or one a client: 5,5,2.")
+        str | None, typer.Option(help="Slices of a client, S: one number, or one for each client: 5,5,2.")
     ] = None,
     groups: Annotated[int | None, typer.Option(help="Number of groups, L.")] = None,
     budget: Annotated[int | None, typer.Option(help="Number of sequences, B.")] = None,
-    passes: Annotated[float | None, typer.Option(help="Most training cost, in passes over the data.")] = None,
+    passes: Annotated[
+        float | None, typer.Option(help="Most passes over the data that training may cost.")
+    ] = None,
     kind: Annotated[
         str | None, typer.Option("--plan", help="Kind of plan: rotations, tree, greedy, ...")
     ] = None,
@@ -65,26 +67,27 @@ def plan(
         str | None, typer.Option("--grouping", help="Grouping: random, affinity, bac, centered or updates.")
     ] = None,
     limits: Annotated[
-        str | None, typer.Option(help="Most groups a client may be in, B_i: one, or one a client.")
+        str | None,
+        typer.Option(help="Most groups a client may be in, B_i: one number, or one for each client."),
     ] = None,
-    requests: Annotated[int, typer.Option(help="Deletion requests to expect.")] = 30,
-    client_requests: Annotated[int, typer.Option(help="How many of them delete a whole client.")] = 0,
+    requests: Annotated[int, typer.Option(help="Number of deletion requests to expect.")] = 30,
+    client_requests: Annotated[int, typer.Option(help="Number of these that delete a whole client.")] = 0,
     prior: Annotated[
         str | None,
-        typer.Option(help="Chance of each client to file a request: 0.5,0.3,0.2 or a file of numbers."),
+        typer.Option(help="Chance of each client to file a request: 0.5,0.3,0.2, or a file of numbers."),
     ] = None,
     module_size: Annotated[str, typer.Option(help="Size of one module, such as 2.4MB.")] = "2.4MB",
     fedavg_rounds: Annotated[int, typer.Option(help="Rounds of FedAvg to compare with.")] = 10,
     recommended: Annotated[bool, typer.Option("--recommend", help="Search for a better setting.")] = False,
     target: Annotated[
-        float | None, typer.Option(help="With --recommend: survival to reach at the end; 0.9 without it.")
+        float | None, typer.Option(help="With --recommend: chance to still serve at the end (default: 0.9).")
     ] = None,
     max_passes: Annotated[
         float | None,
-        typer.Option(help="With --recommend: most passes; as many as the setting given without it."),
+        typer.Option(help="With --recommend: most passes (default: those of the given setting)."),
     ] = None,
     plot: Annotated[
-        Path | None, typer.Option(help="Also draw the curves into this file (.svg, .png, .pdf).")
+        Path | None, typer.Option(help="Also draw the curves into this file (.svg, .png or .pdf).")
     ] = None,
     as_json: AsJson = False,
     system: SystemName = None,
@@ -144,7 +147,7 @@ def _check_own_plan(run: Config, system: str | None) -> None:
 
 
 def _options_given() -> list[str]:
-    """What was typed, but for what a recommendation answers, as words to type again."""
+    """Return the options that were typed, without those that a recommendation answers."""
     context, words = click.get_current_context(), list[str]()
     for parameter in context.command.params:
         name, value = str(parameter.name), context.params.get(str(parameter.name))
@@ -157,7 +160,7 @@ def _options_given() -> list[str]:
 
 
 def _as_list(text: str | None) -> str | None:
-    """5,5,2 as the list that TOML knows."""
+    """Put 5,5,2 into the brackets that TOML wants around a list."""
     return f"[{text}]" if text is not None and "," in text and not text.startswith("[") else text
 
 
@@ -173,7 +176,7 @@ def _plan(run: Config) -> Plan:
 
 
 def _counts(run: Config, likely: tuple[float, ...] | None) -> Counts:
-    """How many slices of each client are in each group, as far as that can be said without the data."""
+    """Return how many slices of each client are in each group, as far as this is known without the data."""
     method = NEEDS_DATA.get(run.grouping.method, run.grouping.method)
     return _group(method, run.slices_per_client(), run.grouping.groups, run, likely)
 
@@ -182,7 +185,7 @@ def _group(
     method: str, slices: list[int], groups: int, run: Config, likely: tuple[float, ...] | None
 ) -> Counts:
     related: dict[str, Any] = {}
-    if method == "affinity":  # those who ask most share groups; else each client keeps to few groups
+    if method == "affinity":  # clients that ask most share groups; else each client keeps to few groups
         related = {"clusters": range(len(slices))} if likely is None else {"rates": likely}
     limits, seed = run.grouping.limits, run.grouping.seed
     return grouping.make(method, slices, groups, limits=limits, seed=seed, **related).counts()

@@ -1,4 +1,4 @@
-"""`fedsgt predict`: what the live modules of a run say about images or texts."""
+"""`fedsgt predict`: predict images or texts with the live modules of a run."""
 
 from __future__ import annotations
 
@@ -27,20 +27,22 @@ def predict(
         list[str] | None,
         typer.Argument(
             metavar="[FILES]...",
-            help="Images, .txt (a text a line), .jsonl or .parquet; - or nothing is standard input.",
+            help="Images, .txt (one text a line), .jsonl or .parquet; - or nothing is standard input.",
         ),
     ] = None,
     test: Annotated[bool, typer.Option("--test", help="Predict the run's own test records.")] = False,
-    limit: Annotated[int | None, typer.Option(help="With --test: only the first so many.", min=1)] = None,
+    limit: Annotated[int | None, typer.Option(help="With --test: predict only the first N.", min=1)] = None,
     strategy: Annotated[
-        str | None, typer.Option(help="all, min, long or merged; as the run is configured without it.")
+        str | None, typer.Option(help="all, min, long or merged (default: as the run is configured).")
     ] = None,
     agreement: Annotated[
-        bool, typer.Option(help="With merged: compare with AllSeq, which costs what AllSeq costs.")
+        bool, typer.Option(help="With merged: also compare with AllSeq, which costs as much as AllSeq.")
     ] = True,
-    jsonl: Annotated[bool, typer.Option("--jsonl", help="Print a line a record, not one document.")] = False,
+    jsonl: Annotated[
+        bool, typer.Option("--jsonl", help="Print one line for each record instead of one document.")
+    ] = False,
 ) -> None:
-    """Predict with the modules that are live now; prints JSON."""
+    """Predict with the modules that are live now, and print JSON."""
     if test and files:
         raise InputError("files and --test are both given; give one of them")
     if limit is not None and not test:
@@ -75,7 +77,7 @@ def _records(folder: RunFolder, files: Sequence[str], test: bool, limit: int | N
 
 
 def _about(answer: Predictions, labels: Sequence[int] | None) -> dict[str, Any]:
-    """All but the records."""
+    """Return what is said about the whole prediction; `labels` add the accuracy."""
     from fedsgt.serving.evaluation import Accuracy
 
     about: dict[str, Any] = {
@@ -108,7 +110,7 @@ def _lines(answer: Predictions, names: Sequence[str] | None) -> list[dict[str, A
 
 
 def _print_lines(answer: Predictions, about: dict[str, Any], names: Sequence[str] | None) -> None:
-    """What is not about one record goes to standard error, so that the output is records alone."""
+    """Print a line for each record; all else goes to standard error, so that the output has only records."""
     typer.echo(json.dumps(about), err=True)
     for line in _lines(answer, names):
         typer.echo(json.dumps({**line, "position": answer.position}))

@@ -1,4 +1,4 @@
-"""`fedsgt records`: a client's own view of its records, with the ids that a deletion names."""
+"""`fedsgt records`: list a client's records with the ids that a deletion names."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def records(
     client: Annotated[str, typer.Option(help="The client's name, or its number from 0.")],
     as_json: AsJson = False,
 ) -> None:
-    """List a client's records that are not deleted: id, slice and group. For the client's eyes only."""
+    """List a client's records that are not deleted: id, slice and group. Only for the client's eyes."""
     from fedsgt.runs.folder import open_run
     from fedsgt.runs.records import load_clients
     from fedsgt.unlearning.request import enrolments

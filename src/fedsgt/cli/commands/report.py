@@ -1,4 +1,4 @@
-"""`fedsgt report`: one HTML page on a run."""
+"""`fedsgt report`: write one HTML page about a run."""
 
 from __future__ import annotations
 
@@ -18,19 +18,20 @@ if TYPE_CHECKING:
 def report(
     run: RunPath,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="FILE", help="RUN/report.html without it.")
+        Path | None,
+        typer.Option("-o", "--output", metavar="FILE", help="File to write (default: RUN/report.html)."),
     ] = None,
     evaluate: Annotated[
         bool,
         typer.Option(
             "--evaluate/--no-evaluate",
-            help="Measure accuracies if none of what is live are there; needs torch.",
+            help="Measure accuracies if the live modules were not evaluated; needs torch.",
         ),
     ] = True,
     against: Annotated[
         list[Path] | None,
         typer.Option(
-            metavar="RUN", help="Compare with this run; may be repeated. The next report does the same."
+            metavar="RUN", help="Compare with this run; may be repeated. Later reports do so again."
         ),
     ] = None,
     as_json: AsJson = False,

@@ -1,4 +1,4 @@
-"""`fedsgt retrain`, `fedsgt rejoin`: dead modules trained again, and clients that come back."""
+"""`fedsgt retrain` and `fedsgt rejoin`: train dead modules again, and take clients back."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ if TYPE_CHECKING:
 def retrain(
     run: RunPath,
     if_due: Annotated[
-        bool, typer.Option("--if-due", help="Only if the run's policy, unlearning.retrain, asks for it.")
+        bool,
+        typer.Option("--if-due", help="Train only if the run's policy (unlearning.retrain) asks for it."),
     ] = False,
 ) -> None:
-    """Train dead modules again on the retained data; surviving ones are kept, serving goes on meanwhile."""
+    """Train dead modules again on the retained data; live ones are kept, and serving goes on meanwhile."""
     from fedsgt.runs.folder import open_run
     from fedsgt.unlearning.unlearn import recover
 
@@ -35,7 +36,7 @@ def retrain(
 
 
 def retrain_if_due(folder: RunFolder) -> bool:
-    """Follow the run's policy; whether it asked for anything."""
+    """Train dead modules again if the run's policy asks for it; return whether it did."""
     from fedsgt.unlearning.retrain import due
 
     reason = due(folder, folder.live(), lambda: _accuracy(folder))
@@ -48,12 +49,12 @@ def retrain_if_due(folder: RunFolder) -> bool:
 
 def rejoin(
     run: RunPath,
-    client: Annotated[str, typer.Option(help="The client that comes back: its name or number.")],
-    data: Annotated[Path, typer.Option(metavar="FILE", help="Parquet file of its records.")],
-    slices: Annotated[int, typer.Option(min=1, max=10_000, help="Slices to cut them into.")] = 1,
-    groups: Annotated[int, typer.Option(min=1, max=200, help="New groups to put these in.")] = 1,
+    client: Annotated[str, typer.Option(help="Name or number of the client that comes back.")],
+    data: Annotated[Path, typer.Option(metavar="FILE", help="Parquet file of the client's new records.")],
+    slices: Annotated[int, typer.Option(min=1, max=10_000, help="Number of slices to cut them into.")] = 1,
+    groups: Annotated[int, typer.Option(min=1, max=200, help="Number of new groups to put these in.")] = 1,
 ) -> None:
-    """Take a client in again with new data: new groups on top of what is live, nothing live is retrained."""
+    """Take a client back with new data, in new groups on top of what is live; live modules stay."""
     from fedsgt.runs.folder import open_run
     from fedsgt.unlearning.unlearn import recover
 
@@ -73,7 +74,7 @@ def rejoin(
 
 
 def _accuracy(folder: RunFolder) -> float:
-    """Of what is served, on the test records."""
+    """Measure the accuracy of what is served, on the test records."""
     ready_to_train()
     from fedsgt.cli.views.progress import progress
     from fedsgt.serving.evaluation import evaluate

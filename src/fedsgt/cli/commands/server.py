@@ -1,4 +1,4 @@
-"""`fedsgt server`: the SuperLink, where clients' nodes connect, and the desk, where they file deletions."""
+"""`fedsgt server`: run the SuperLink, to which clients connect, and the desk, where they file deletions."""
 
 from __future__ import annotations
 
@@ -23,15 +23,18 @@ if TYPE_CHECKING:
 
 TICK_SECONDS = 2.0
 START_SECONDS = 60.0
-DESK_PATIENCE = 40.0  # it finishes the deletions that it is at
+DESK_PATIENCE = 40.0  # seconds in which the desk may finish the deletions under way
 
 
 def server(
     folder: Annotated[
-        Path, typer.Argument(metavar="FOLDER", help="The server's folder, from fedsgt keys, or server.toml.")
+        Path,
+        typer.Argument(
+            metavar="FOLDER", help="Folder of the server, made by fedsgt keys, or its server.toml."
+        ),
     ],
 ) -> None:
-    """Run the server of a federation until Ctrl-C: clients connect to it, and file deletions at its desk."""
+    """Run the server of a federation until Ctrl-C: clients connect to it and file deletions at its desk."""
     set_profile()  # the ServerApp inherits it
     from fedsgt.federation.processes import Child, flower_command, only_one, stop_signals
     from fedsgt.federation.settings import load_server
@@ -74,7 +77,7 @@ def _answers(host: str, port: int) -> bool:
 
 
 def _watch(link: SuperLink, desk: Child, stop: threading.Event) -> None:
-    """Let new clients in; say what ends by itself, and end with it."""
+    """Admit new clients until the stop; if a process ends by itself, say so and end too."""
     while True:
         for name, child in (("SuperLink", link.child), ("desk", desk)):
             if child.ended:

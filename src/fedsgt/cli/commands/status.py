@@ -1,4 +1,4 @@
-"""`fedsgt status`: what is live of a run, what requests did to it, and how long it will last."""
+"""`fedsgt status`: show what is live of a run, what requests did to it, and how long it will last."""
 
 from __future__ import annotations
 
@@ -17,22 +17,25 @@ if TYPE_CHECKING:
     from fedsgt.reporting.status import RunStatus
     from fedsgt.runs.folder import RunFolder
 
-WIDTH = 110  # of what goes into a file
+WIDTH = 110  # columns of what goes into a file
 
 
 def status(
     run: RunPath,
-    requests: Annotated[int, typer.Option(min=1, max=1000, help="Look so many further requests ahead.")] = 10,
+    requests: Annotated[
+        int, typer.Option(min=1, max=1000, help="Number of further requests to look ahead.")
+    ] = 10,
     watch: Annotated[
-        bool, typer.Option("--watch", help="Go on until Ctrl-C: draw again, or print a line, at each change.")
+        bool,
+        typer.Option("--watch", help="Continue until Ctrl-C: draw again, or print a line, at each change."),
     ] = False,
     every: Annotated[
-        float, typer.Option(min=0.1, max=3600, metavar="SECONDS", help="How often --watch looks.")
+        float, typer.Option(min=0.1, max=3600, metavar="SECONDS", help="Time between two looks of --watch.")
     ] = 2.0,
     as_json: AsJson = False,
 ) -> None:
-    """Show what is live, which requests came, and how likely the run still serves after further ones."""
-    from fedsgt.cli.views.status import View, headline
+    """Show what is live, which requests came, and how likely the run still serves after further requests."""
+    from fedsgt.cli.views.status import StatusView, headline
     from fedsgt.reporting.status import run_status
     from fedsgt.runs.folder import open_run
 
@@ -46,18 +49,18 @@ def status(
         return
     console = Console(highlight=False)
     if console.is_terminal:
-        console.print(View(console).page(run, found))
+        console.print(StatusView(console).page(run, found))
         return
     console = Console(highlight=False, width=max(WIDTH, len(headline(run, found))))
     with console.capture() as page:
-        console.print(View(console).page(run, found))
+        console.print(StatusView(console).page(run, found))
     typer.echo("\n".join(text.rstrip() for text in page.get().splitlines()))
 
 
 def _watch(run: Path, folder: RunFolder, requests: int, every: float, as_json: bool) -> None:
     from rich.live import Live as Screen
 
-    from fedsgt.cli.views.status import View, line
+    from fedsgt.cli.views.status import StatusView, status_line
 
     console = Console(highlight=False)
     changes = _changes(folder, requests, every)
@@ -65,15 +68,15 @@ def _watch(run: Path, folder: RunFolder, requests: int, every: float, as_json: b
         if console.is_terminal and not as_json:
             with Screen(console=console, auto_refresh=False, vertical_overflow="crop") as screen:
                 for found in changes:
-                    screen.update(View(console).page(run, found), refresh=True)
+                    screen.update(StatusView(console).page(run, found), refresh=True)
         for found in changes:
-            typer.echo(json.dumps(found.to_json()) if as_json else line(run, found))
+            typer.echo(json.dumps(found.to_json()) if as_json else status_line(run, found))
     except KeyboardInterrupt:
         return
 
 
 def _changes(folder: RunFolder, requests: int, every: float) -> Iterator[RunStatus]:
-    """The outlook now, and again whenever the ledger or the modules that are there have changed."""
+    """Yield the status now, and again whenever the ledger or the modules that are there have changed."""
     from fedsgt.reporting.status import run_status
 
     seen = None

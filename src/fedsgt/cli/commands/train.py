@@ -1,4 +1,4 @@
-"""`fedsgt train`, `fedsgt init`: from a configuration to trained modules in a run's folder."""
+"""`fedsgt init` and `fedsgt train`: from a configuration to trained modules in a run's folder."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 STARTER = Path(fedsgt.__file__).parent / "assets" / "demo.toml"
 Output = Annotated[
     Path | None,
-    typer.Option("-o", "--output", metavar="RUN", help="Folder of the run; runs/NAME without it."),
+    typer.Option("-o", "--output", metavar="RUN", help="Folder of the run (default: runs/NAME)."),
 ]
 
 
@@ -33,22 +33,23 @@ def train(
     config: Annotated[Path, typer.Argument(metavar="CONFIG", help="TOML file of the run.")],
     output: Output = None,
     engine: Annotated[
-        str | None, typer.Option(help="What carries the training out: in-process, flower or flower-sim.")
+        str | None,
+        typer.Option(help="Engine that carries out the training: in-process, flower or flower-sim."),
     ] = None,
     system: SystemName = None,
     overrides: Overrides = None,
 ) -> None:
-    """Train the modules that the plan wants and the run lacks; the same command goes on after any stop."""
+    """Train the modules that the plan wants and the run lacks; after a stop, the same command continues."""
     chosen = [] if engine is None else [f"engine.name={engine}"]
     run = load_run(config, system, [*(overrides or ()), *chosen])
     train_run(run, output or _runs(run) / config.stem)
 
 
 def init(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to write the starter configuration.")],
-    force: Annotated[bool, typer.Option("--force", help="Write over a file that is there.")] = False,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="File to write the starter configuration to.")],
+    force: Annotated[bool, typer.Option("--force", help="Overwrite a file that is there.")] = False,
 ) -> None:
-    """Write a commented starter configuration: the embedded default, which `fedsgt demo` runs."""
+    """Write a commented starter configuration: the example that `fedsgt demo` trains."""
     if file.exists() and not force:
         raise InputError(f"{file}: is there already; give another name, or --force to write over it")
     try:
@@ -79,7 +80,7 @@ def train_run(run: Config, path: Path) -> None:
 
 
 def _runs(run: Config) -> Path:
-    """Where runs lie if nothing is said; those of remote clients where their server's desk finds them."""
+    """Return the folder of runs: with remote clients, the one in which the server's desk looks for them."""
     if run.data.partition != "remote":
         return Path("runs")
     from fedsgt.federation.settings import server_of
@@ -88,6 +89,7 @@ def _runs(run: Config) -> Path:
 
 
 def train_here(run: Config, path: Path, tell: Listener) -> RunFolder:
+    """Train in this process and its workers."""
     ready_to_train()
     from fedsgt.build.train import train as build_run
     from fedsgt.unlearning.unlearn import recover
@@ -96,7 +98,7 @@ def train_here(run: Config, path: Path, tell: Listener) -> RunFolder:
 
 
 def train_remote(run: Config, path: Path, tell: Listener) -> RunFolder:
-    """The clients hold their records themselves: the server that they are connected to does it."""
+    """Train with clients that keep their records: the server that they are connected to does it."""
     from fedsgt.files.optional import check_flower
 
     if run.engine.name != "flower":
@@ -109,7 +111,7 @@ def train_remote(run: Config, path: Path, tell: Listener) -> RunFolder:
 
 @contextmanager
 def stoppable() -> Iterator[None]:
-    """Ctrl-C loses nothing but the round under way."""
+    """Turn Ctrl-C into a message and exit code 130; nothing but the round under way is lost."""
     try:
         yield
     except KeyboardInterrupt:
@@ -118,14 +120,17 @@ def stoppable() -> Iterator[None]:
 
 
 def ready_to_train() -> None:
-    """Called before torch is imported, so that this process trains and predicts as worker processes do."""
+    """Check that torch is installed and set its environment; call this before torch is imported.
+
+    The environment makes this process train and predict as worker processes do, bit for bit.
+    """
     if importlib.util.find_spec("torch") is None:
         raise InputError("this command needs torch and transformers: pip install 'fedsgt[train]'")
     set_profile()
 
 
 def set_profile() -> None:
-    """For commands that use torch only if it is there."""
+    """Set the environment of torch, for commands that use it only if it is installed."""
     from fedsgt.stack import profile
 
     os.environ.update(profile.environment())

@@ -1,4 +1,4 @@
-"""`fedsgt unlearn`: delete records, slices or whole clients, at once, with a certificate."""
+"""`fedsgt unlearn`: delete records, slices or whole clients at once, with a certificate."""
 
 from __future__ import annotations
 
@@ -27,26 +27,31 @@ def unlearn(
     run: RunPath,
     client: Annotated[str | None, typer.Option(help="The client's name, or its number from 0.")] = None,
     records: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Delete these records: one id a line; - reads them.")
+        str | None,
+        typer.Option(
+            metavar="FILE", help="Delete the records with these ids, one a line; - is standard input."
+        ),
     ] = None,
     slices: Annotated[
         list[int] | None, typer.Option("--slice", help="Delete this slice; may be repeated.")
     ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Delete all that the client has.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Delete everything that the client has.")] = False,
     batch: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Several at once: a JSON list, see docs/unlearning.md."),
+        typer.Option(metavar="FILE", help="Delete several at once: a JSON list, see docs/unlearning.md."),
     ] = None,
     key: Annotated[
-        str | None, typer.Option(help="Idempotency key: the same request again gets the first answer.")
+        str | None, typer.Option(help="Idempotency key: a repeated request gets the first answer.")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would die; change nothing.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would die, and change nothing.")
+    ] = False,
     retrain: Annotated[
         bool, typer.Option("--retrain/--no-retrain", help="Follow the run's retraining policy afterwards.")
     ] = True,
     as_json: AsJson = False,
 ) -> None:
-    """Forget records, slices or a client: dead modules stop serving at once and are destroyed."""
+    """Delete records, slices or a client: modules that saw them stop serving at once and are destroyed."""
     deletions = _deletions(client, records, slices or [], everything, batch)
     from fedsgt.certificates.certify import certificate_path
     from fedsgt.runs.folder import open_run
@@ -90,7 +95,7 @@ def _preview(folder: RunFolder, deletions: Sequence[Deletion]) -> Impact:
 def forget(
     folder: RunFolder, deletions: Sequence[Deletion], key: str | None = None, as_json: bool = False
 ) -> Answer:
-    """The request and its answer, shown."""
+    """Carry out the deletions as one request, and print the answer."""
     from fedsgt.cli.views.progress import progress
     from fedsgt.unlearning.erase import out_of_reach
     from fedsgt.unlearning.unlearn import unlearn as do
@@ -124,7 +129,7 @@ def _deletions(
 
 
 def read_ids(place: str) -> tuple[str, ...]:
-    """One id a line; blank lines and blanks around an id do not count."""
+    """Read ids, one a line; blank lines and blanks around an id do not count."""
     try:
         text = sys.stdin.read() if place == "-" else Path(place).read_text(encoding="utf-8-sig")
     except OSError as error:
@@ -138,7 +143,7 @@ def read_ids(place: str) -> tuple[str, ...]:
 
 
 def read_batch(path: Path) -> list[Deletion]:
-    """A JSON list of objects with `client` and one of `records`, `slices`, `all`."""
+    """Read a JSON list of objects with `client` and one of `records`, `slices` and `all`."""
     from fedsgt.unlearning.request import Deletion
 
     try:

@@ -17,17 +17,17 @@ if TYPE_CHECKING:
     from fedsgt.proof.rebuild_process import Rebuild
     from fedsgt.runs.folder import RunFolder
 
-SAME, WRONG, UNKNOWN = 0, 1, 3
+SAME, WRONG, UNKNOWN = 0, 1, 3  # exit codes; 2 is that of wrong input
 
 
 def verify(
     run: RunPath,
     sample: Annotated[
         int | None,
-        typer.Option(metavar="K", min=1, help="Only so many of the modules, drawn at random, and parents."),
+        typer.Option(metavar="K", min=1, help="Rebuild only K modules, drawn at random, and their parents."),
     ] = None,
     seed: Annotated[
-        int | None, typer.Option(min=0, help="Seed of the draw, to repeat one; a new one without it.")
+        int | None, typer.Option(min=0, help="Seed of the draw, to repeat it (default: a new one).")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -55,7 +55,7 @@ def verify(
 
 
 def _rebuild(folder: RunFolder) -> Rebuild | None:
-    """Where the records are: here, or with clients who train the modules again on their own machines."""
+    """Return how to train modules again if the records are with remote clients; None if they are here."""
     if folder.config.data.partition != "remote":
         ready_to_train()
         return None

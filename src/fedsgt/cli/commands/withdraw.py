@@ -1,4 +1,4 @@
-"""`fedsgt withdraw`: a client deletes its own data, from its own machine, with its own key."""
+"""`fedsgt withdraw`: let a client delete its own data, from its own machine, with its own key."""
 
 from __future__ import annotations
 
@@ -20,25 +20,32 @@ FORMS = "give --record ID or --records FILE, --slice N, or --all"
 
 
 def withdraw(
-    client: Annotated[Path, typer.Argument(metavar="CLIENT.toml", help="The client's settings.")],
+    client: Annotated[Path, typer.Argument(metavar="CLIENT.toml", help="Settings of the client.")],
     record: Annotated[
         list[str] | None, typer.Option(metavar="ID", help="Withdraw this record; may be repeated.")
     ] = None,
     records: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Withdraw these records: one id a line; - reads them.")
+        str | None,
+        typer.Option(
+            metavar="FILE", help="Withdraw the records with these ids, one a line; - is standard input."
+        ),
     ] = None,
     slices: Annotated[
         list[int] | None, typer.Option("--slice", help="Withdraw this slice; may be repeated.")
     ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Withdraw all that the client has.")] = False,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Withdraw everything that the client has.")
+    ] = False,
     run: Annotated[
         str | None,
-        typer.Option(metavar="ID", help="From this run only; the others may go on with the records."),
+        typer.Option(metavar="ID", help="Withdraw from this run only; others may keep using the records."),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would go; send nothing.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would be deleted, and send nothing.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Delete a client's own data, from all runs that it has taken part in, and from its own source."""
+    """Delete a client's own data from all runs that it took part in, and from its own source."""
     from fedsgt.files.optional import check_flower
 
     check_flower()

@@ -1,1 +1,1 @@
-"""What commands draw in a terminal."""
+"""Texts and pictures that commands show; a view asks for nothing and changes nothing."""

@@ -17,12 +17,12 @@ from fedsgt.planning.recommend import Recommendation
 from fedsgt.plans import Estimate
 from fedsgt.words import counted, counted_range, shown_bytes
 
-ROWS = 11
-WIDEST = 18
+ROWS = 11  # most rows of the curves, so that all fits one screen
+WIDEST = 18  # columns of a bar
 
 
 def show_score(run: Config, scored: PlanScore) -> None:
-    """Curves, deletion rate, cost, traffic, storage."""
+    """Print curves, deletion rate, cost, traffic and storage of a setting."""
     console, plan = Console(highlight=False), scored.plan
     console.print(
         f"[bold]{counted(run.data.clients, 'client')}, {_slices(run)},"
@@ -34,7 +34,7 @@ def show_score(run: Config, scored: PlanScore) -> None:
 
 
 def show_recommendation(advice: Recommendation, options: list[str]) -> None:
-    """The reason, and the command that shows the setting with the options given before."""
+    """Print the reason, and the command that shows the setting with the options given before."""
     console, best = Console(highlight=False), advice.best
     console.print(f"\n[bold]Recommended:[/bold] {advice.reason()}")
     if advice.keep_given:
@@ -77,7 +77,7 @@ def score_json(run: Config, scored: PlanScore, advice: Recommendation | None) ->
 
 
 class _Bars:
-    """Bars as wide as the screen allows, of blocks where the output can show them."""
+    """Draws bars as wide as the screen allows, of blocks if the output can show them."""
 
     def __init__(self, console: Console, scored: PlanScore) -> None:
         estimated = not all(value.exact for value in scored.curves.live)
@@ -90,7 +90,7 @@ class _Bars:
             self.whole, self.half, self.error = "#", "", "+-"
 
     def draw(self, share: Estimate) -> Text:
-        """A bar and its figure; an estimate shows its standard error."""
+        """Return a bar and its figure; an estimate also shows its standard error."""
         length = round(float(share) * self.width * 2)
         bar = self.whole * (length // 2) + self.half * (length % 2)
         error = "" if share.exact else f" {self.error}{share.stderr:.2%}"
@@ -143,7 +143,7 @@ def _facts(run: Config, scored: PlanScore) -> Table:
 
 
 def _notes(run: Config) -> Iterator[str]:
-    """What the figures leave out of the run's settings."""
+    """Yield what the figures leave out of the run's settings."""
     method, rounds = run.grouping.method, run.training.rounds
     if method in ("bac", "centered"):
         yield f"{method} grouping needs the data; planned with random groups of equal size"

@@ -1,4 +1,4 @@
-"""Survival and live data drawn for a person."""
+"""The picture of `fedsgt plan --plot`: survival and live data over requests."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from fedsgt.planning.planner import PlanScore
 from fedsgt.planning.recommend import Recommendation
 from fedsgt.plans import Estimate
 
-FEDCIO_CLUSTERS = 5  # the paper's
+FEDCIO_CLUSTERS = 5  # as in the paper
 
 
 def draw(path: Path, scored: PlanScore, advice: Recommendation | None) -> None:
-    """Two panels over the number of requests: P(alive), and the expected share of live data."""
+    """Draw two panels over the number of requests: P(alive), and the expected share of live data."""
     mpl.rcParams["svg.hashsalt"] = "fedsgt"  # the same picture is the same file
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4.2), layout="constrained")
     _curves(left, right, scored, _label(scored), "C0")
@@ -51,7 +51,7 @@ def _curves(left: Axes, right: Axes, scored: PlanScore, label: str, color: str) 
 
 
 def _curve(axes: Axes, values: list[Estimate], whole: int, label: str, color: str) -> None:
-    """The values as shares of the whole; two standard errors are shaded where they are estimates."""
+    """Draw values as shares of the whole; shade two standard errors where they are estimates."""
     counts = range(len(values))
     axes.plot(counts, [value / whole for value in values], color=color, linewidth=2, label=label)
     if not all(value.exact for value in values):

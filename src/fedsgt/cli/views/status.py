@@ -1,4 +1,4 @@
-"""A run's outlook on one screen: the tree of its modules, its requests, and what further ones do to it."""
+"""The status of a run on one screen: the tree of its modules, its requests, and the forecast."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fedsgt.reporting.status import RunStatus, State
 from fedsgt.words import counted
 
 ASSUMED = "a request hits one group, by the records left in it; one for a whole client hits more at once"
-SEQUENCES, REQUESTS, AHEAD, FRAGILE = 20, 8, 10, 5
+SEQUENCES, REQUESTS, AHEAD, FRAGILE = 20, 8, 10, 5  # most rows of each part
 STYLES: dict[State, str] = {
     "live": "green",
     "new": "bold cyan",
@@ -34,8 +34,8 @@ MEANINGS: dict[State, str] = {
 }
 
 
-class View:
-    """Draws with what the output can show."""
+class StatusView:
+    """Draws a status with the lines that the output can show."""
 
     def __init__(self, console: Console) -> None:
         self.console = console
@@ -46,6 +46,7 @@ class View:
             self.line, self.down, self.fork, self.turn, self.part, self.cut = "-|+`+~"
 
     def page(self, run: Path, found: RunStatus) -> RenderableType:
+        """Return the whole screen; what to do comes right below the headline."""
         return Group(
             headline(run, found),
             Text(found.advice(), "bold"),
@@ -88,6 +89,7 @@ class View:
         return line.append(self.cut if len(row.path) > room else "", "dim")
 
     def _joint(self, row: TreeRow, depth: int) -> str:
+        """Return the piece of line before a module: straight, a fork, or part of a branch from above."""
         if depth == 0:
             return ""
         if depth < row.start:
@@ -111,7 +113,7 @@ def _legend(found: RunStatus, drawn: list[TreeRow]) -> Text:
 
 
 def headline(run: Path, found: RunStatus) -> Text:
-    """How it stands, in a line."""
+    """Return in one line how much is live."""
     level = found.live_counts
     if found.exhausted:
         what = "EXHAUSTED: no module is live" if found.begun else "no module is trained yet"
@@ -123,8 +125,8 @@ def headline(run: Path, found: RunStatus) -> Text:
     )
 
 
-def line(run: Path, found: RunStatus) -> str:
-    """A change in a line, for files."""
+def status_line(run: Path, found: RunStatus) -> str:
+    """Return a change in one line, for `--watch` into a file."""
     ahead = found.forecast
     alive = "" if found.exhausted else f"; P(alive after {len(ahead.alive) - 1} more) {ahead.alive[-1]:.1%}"
     served = counted(len(found.past.requests), "request")
@@ -188,7 +190,7 @@ def _facts(found: RunStatus) -> Table:
 
 
 def facts(found: RunStatus) -> list[tuple[str, str]]:
-    """What else there is to know."""
+    """Return when the run is exhausted, its most fragile groups, and its policy."""
     left = found.forecast.requests_left
     ends = "never exhausted: some first group has no records to delete"
     if math.isfinite(left):
