@@ -119,7 +119,7 @@ def measure(
     if not live.requests:
         raise InputError(f"{folder.path}: no record was deleted yet; see fedsgt unlearn")
     attacked = find_attacked_records(folder, live, deleted, limit, seed)
-    predictor = Predictor(folder, strategy)
+    predictor = Predictor(folder, strategy)  # before anything is trained: it checks the backbone
     after, not_served = _served(predictor, attacked.records)
     before = EarlierSystem.of(folder, live.description, attacked, predictor.strategy)
     rounds = shadow_rounds or _sequence_rounds(before)
@@ -166,6 +166,7 @@ def _attacks(systems: list[Floats | None], shadows: Floats, inside: Flags) -> di
     deleted = inside.shape[1] // 2
 
     def lira(observed: Floats) -> Floats:
+        # Shadow models know the deleted records and as many unseen ones; further unseen ones are left out.
         known = shadows[:, : 2 * deleted]
         return membership.lira_scores(membership.aligned(observed[: 2 * deleted], known), known, inside)
 

@@ -119,6 +119,7 @@ def experiment(
         missing = [target for target in before.targets if modules.state(target.key) != "present"]
         work = sum(map(prepared.records, missing)) * training.rounds + shadows.records * shadows.rounds
         setup = prepared.setup(modules, Path(path) / "cache")
+        # Shadow models use the same engine: their slices come after the clients' own.
         held = {name: [*parts, *shadows.slices[name]] for name, parts in setup.slices.items()}
         with InProcess(replace(setup, slices=held), prepared.model.stack, share_of(work, progress)) as engine:
             for targets, rounds in ((missing, training.rounds), (shadows.targets, shadows.rounds)):
@@ -139,6 +140,7 @@ def _plan(known: Description, clients: Sequence[Client]) -> Plan:
         for size, group in zip(client.slice_sizes(), groups, strict=True)
         if size
     }
+    # Where a lost group stood in the sequences is no longer described; the end is as good as any place.
     lost = sorted(held.difference(*known.sequences))
     orders = (tuple(group for group in (*order, *lost) if group in held) for order in known.sequences)
     return Plan.of(known.plan, known.groups, list(dict.fromkeys(order for order in orders if order)))

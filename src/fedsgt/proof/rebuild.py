@@ -60,6 +60,7 @@ def _judged(known: Description, prepared: Prepared) -> dict[tuple[int, ...], tup
     Their data or settings are not what the run says, or this machine computes in another way.
     """
     recipe, targets = prepared.recipe, {target.groups: target for target in prepared.targets}
+    # The key as the run's own machine would have computed it, with this folder's data and settings.
     claimed = Recipe(recipe.config, recipe.backbone, known.profile)
     unlike = _unlike(known.profile, dict(recipe.profile))
     found = {}
@@ -71,6 +72,7 @@ def _judged(known: Description, prepared: Prepared) -> dict[tuple[int, ...], tup
             for group, *marks in zip(groups, entry.prefix, target.prefix, strict=True)
             if len({*marks}) > 1
         ]
+        # The most telling reason first: other data explains another key, and both make a comparison moot.
         if others:
             found[groups] = "different", _other_data(others[0])
         elif claimed.key(target.prefix) != entry.key:

@@ -49,6 +49,7 @@ def _write_records(path: Path, folder: RunFolder, live: Live, described: Descrip
     """Write a file of records for each client, and return the settings to read them with."""
     data = load_clients(folder.config, live.description, live.erased())
     modules = described.modules
+    # A sample of modules needs the records of its own groups only; the others stay out of the folder.
     groups = {group for entry in modules for group in entry.groups}
     (path / RECORDS).mkdir()
     width = 1
@@ -57,7 +58,7 @@ def _write_records(path: Path, folder: RunFolder, live: Live, described: Descrip
         records = [record for part in slices for record in part]
         if records:
             _write_file(_file(path, number), records)
-            width = len(records[0].content)
+            width = len(records[0].content)  # number of input columns, the same for all records
     return _settings(folder.config, width)
 
 
@@ -122,9 +123,11 @@ def _settings(run: Config, width: int) -> Config:
 
 def _described(description: Description, modules: Sequence[ModuleEntry]) -> Description:
     """Describe the run as if it had wanted these modules only."""
+    # The longest prefixes are the sequences: each module that no other one continues.
     inner = {tuple(entry.groups[:-1]) for entry in modules}
     return description.model_copy(
         update={
+            # Without the sources of clients that rejoined: the folder's own files take their place.
             "clients": [client.model_copy(update={"source": None}) for client in description.clients],
             "sequences": [entry.groups for entry in modules if tuple(entry.groups) not in inner],
             "modules": list(modules),

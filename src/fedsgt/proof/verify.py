@@ -105,8 +105,10 @@ def verify(
     live, present = folder.live(), folder.present()
     served = [entry for entry in live.modules() if entry.key in present]
     chosen = served if sample is None else random.Random(seed).sample(served, min(sample, len(served)))
+    # These need no training to be wrong, and are reported even if the sample does not hold them.
     found = _undestroyed(live, present) | _missing(folder, live, present)
     claims = _read(folder, live, _with_parents(live, chosen), found)
+    # Damaged modules are not trained again, but one that is whole above a damaged parent needs the parent.
     wanted = _with_parents(live, [entry for entry in chosen if entry.key in claims])
     if wanted:
         with _private_folder(keep) as path:

@@ -93,6 +93,7 @@ def evaluate(folder: RunFolder, progress: Share = lambda share: None) -> Evaluat
 
 
 def _evaluate_live(folder: RunFolder, live: Live, test: Dataset, progress: Share) -> Evaluation:
+    # Read and checked by hash: a damaged module must not count, though its manifest is there.
     whole = {entry.key for entry in live.modules() if folder.modules.state(entry.key) == "present"}
     prefixes = live.prefixes(whole)
     every = [prefix[:depth] for prefix in prefixes for depth in range(1, len(prefix) + 1)]
@@ -166,7 +167,7 @@ class Evaluator:
     def merged(self, live: Live, prefixes: Iterable[Prefix]) -> Floats | None:
         """Return the probabilities under the average of the live sequences; None if there is none."""
         chosen = choose(MERGED, prefixes)
-        if not chosen or self.folder.config.peft.kind == "prefix":
+        if not chosen or self.folder.config.peft.kind == "prefix":  # virtual tokens have no average
             return None
         # Not kept: they depend on every live module, so no single module's folder is their place.
         weighted = [(weight, live.description.chain(prefix)) for _, prefix, weight in chosen]
@@ -179,7 +180,7 @@ class Evaluator:
 
         run, labels = self.folder.config, self.folder.description.labels
         model = open_model_of(self.folder)
-        records = Slice("test", self.test.records)
+        records = Slice("test", self.test.records)  # named, so that workers prepare the records only once
         setup = Setup(run, labels, {}, records, self.folder.modules.get, None)
         return self.opened.enter_context(InProcess(setup, model.stack))
 
@@ -198,7 +199,7 @@ class Evaluator:
             data = self.folder.modules.objects.read(f"modules/{key}/{self._file}")
             tensors = unpack(data)
             return tensors["probabilities"] if read_note(data) == tensor_hash(tensors) else None
-        except (KeyError, InputError):
+        except (KeyError, InputError):  # computed again, as if it had never been kept
             return None
 
     def _keep(self, key: str, probabilities: Floats) -> None:

@@ -63,6 +63,7 @@ class Backbone:
 
     def _architecture(self) -> dict[str, Any]:
         known = self.model.config.to_diff_dict()
+        # Types are left out too: the hash of each tensor has its own.
         return {key: value for key, value in known.items() if key not in NOT_IN_HASH and "dtype" not in key}
 
 
@@ -97,12 +98,13 @@ def _from_pretrained(name: str, task: str, labels: int) -> tuple[PreTrainedModel
         found = CLASSES[task].from_pretrained(
             locate(name),
             num_labels=labels,
-            ignore_mismatched_sizes=True,
+            ignore_mismatched_sizes=True,  # the checkpoint's head may have another number of labels
             output_loading_info=True,
-            dtype=torch.float32,
-            attn_implementation="sdpa",
+            dtype=torch.float32,  # whatever the checkpoint has: bytes must not depend on its precision
+            attn_implementation="sdpa",  # named, because the default depends on installed versions
         )
     except (OSError, ValueError, KeyError, SafetensorError) as error:
+        # The first line says what is wrong; the rest of what transformers says is general advice.
         reason = str(error).strip().splitlines()[0][:200] if str(error) else type(error).__name__
         raise InputError(
             f"model.backbone: {name!r} cannot be loaded for {task} classification ({reason})"

@@ -66,6 +66,7 @@ class Ia3:
     """IA3 modules at the given places."""
 
     def __init__(self, model: nn.Module, places: Places, settings: Peft) -> None:
+        # Scaling the inner activations of the feed-forward block is scaling the input of its second layer.
         inside = {f"{layer}.{name}" for layer in places.chosen for name in FEEDFORWARD_OUT}
         self.linears: dict[str, Ia3Linear] = {}
         for name in places.linears:

@@ -61,11 +61,13 @@ def parameter(array: NDArray[np.float32], device: torch.device, trainable: bool 
 
 def double(array: NDArray[np.float32], device: torch.device) -> torch.Tensor:
     """Return the array as a float64 tensor, in which modules are folded."""
+    # Sums and products of many modules are rounded to float32 once, at the end.
     return torch.from_numpy(np.array(array, np.float64)).to(device)
 
 
 def uniform(rng: np.random.Generator, shape: tuple[int, ...], bound: float) -> NDArray[np.float32]:
     """Draw evenly from -bound to bound."""
+    # By NumPy, not torch: its generators give the same numbers on every machine.
     return ((rng.random(shape, dtype=np.float32) * 2 - 1) * np.float32(bound)).astype(np.float32)
 
 

@@ -31,6 +31,7 @@ class LoraLinear(nn.Module):
         outputs = functional.linear(inputs, self._frozen, self.base.bias)
         if self.down is None or self.up is None:
             return outputs
+        # Scaled in between, where there are the fewest numbers: as many as the rank for each token.
         return outputs + functional.linear(functional.linear(inputs, self.down) * self.scale, self.up)
 
     def dense(self) -> tuple[Tensor, Tensor | None]:
@@ -92,6 +93,7 @@ class Lora:
         opened: dict[str, nn.Parameter] = {}
         for name, adapted in self.linears.items():
             device: torch.device = adapted.base.weight.device
+            # With frozen A, the average of the clients' products is the product of the averages.
             adapted.down = parameter(state[f"{name}.lora_A"], device, trainable=not self.freeze_a)
             adapted.up = parameter(state[f"{name}.lora_B"], device)
             opened |= {f"{name}.lora_A": adapted.down, f"{name}.lora_B": adapted.up}

@@ -63,6 +63,7 @@ class LowerLayers:
             self.given = None
 
     def _around(self, module: nn.Module, instead: Any) -> None:
+        # On the instance, not as a hook: a hook cannot keep the module from computing.
         inner = module.forward
 
         def forward(*args: Any, **options: Any) -> Any:

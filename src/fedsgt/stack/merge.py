@@ -27,7 +27,7 @@ def merge(kind: str, mixture: Mixture, read: Read) -> list[Doubles]:
     check_mergeable(kind)
     modules = (_merged_lora if kind == "lora" else _merged_ia3)(mixture, read)
     heads = [(weight, _part(read(chain[-1]), head=True)) for weight, chain in mixture]
-    modules[-1] |= _average(heads)
+    modules[-1] |= _average(heads)  # the stack takes the head of the last module
     return modules
 
 

@@ -49,6 +49,8 @@ def _lora(stack: Stack, modules: Sequence[Tensors]) -> tuple[Tensors, PeftConfig
             parts = [module[f"{name}.{factor}"] for module in modules]
             tensors[f"{INSIDE}{name}.{factor}.weight"] = np.concatenate(parts, axis)
     targets = list(stack.places.linears)
+    # Rank and alpha grow together, so that PEFT's scale alpha / r is that of each module. A whole number is
+    # written as one, as PEFT does.
     scale: Any = int(alpha) if float(alpha).is_integer() else alpha
     return tensors, LoraConfig(r=rank, lora_alpha=scale, target_modules=targets, modules_to_save=saved)
 
@@ -58,6 +60,7 @@ def _ia3(stack: Stack, modules: Sequence[Tensors]) -> tuple[Tensors, PeftConfig]
     tensors, saved = _head(stack, modules[-1], INSIDE)
     inner = scaling_inputs(stack)
     for name in stack.places.linears:
+        # In float64 and rounded once, as the stack folds them.
         vectors = np.stack([module[f"{name}.ia3"] for module in modules]).astype(np.float64)
         product = vectors.prod(axis=0).astype(np.float32)
         tensors[f"{INSIDE}{name}.ia3_l"] = product[None, :] if name in inner else product[:, None]
@@ -111,6 +114,7 @@ def _moved_positions(stack: Stack, tokens: int) -> tuple[str, NDArray[np.float32
     own = stack.backbone.tensors[f"{name}.weight"].detach().cpu().numpy()
     if tokens + 2 > len(own):
         raise InputError(f"export: {tokens} virtual tokens leave no room in the model's {len(own)} positions")
+    # The first rows stand for virtual tokens, which have no position embedding and never read them.
     return name, np.concatenate([own[:tokens], own[:-tokens]])
 
 

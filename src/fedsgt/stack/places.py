@@ -56,6 +56,7 @@ def layer_names(model: nn.Module) -> tuple[str, ...]:
     They are the one list of modules with as many entries as the model's configuration has layers.
     """
     wanted = int(getattr(model.config, "num_hidden_layers", 0))
+    # By length and not by name, which differs between architectures.
     for name, module in model.named_modules():
         if isinstance(module, nn.ModuleList) and len(module) == wanted:
             return tuple(f"{name}.{index}" for index in range(wanted))
@@ -79,7 +80,7 @@ def _choose(known: tuple[str, ...], layers: str | int | Sequence[str]) -> tuple[
             )
     if not layers:
         raise InputError(f"peft.layers: an empty list; name some of {known[0]} to {known[-1]}")
-    return tuple(name for name in known if name in layers)
+    return tuple(name for name in known if name in layers)  # in the model's order, not the settings'
 
 
 def _linears(

@@ -36,6 +36,7 @@ class Slot:
     def prepend(self, key: Tensor, value: Tensor) -> Pair:
         """Return the layer's keys and values with those of the virtual tokens before them."""
         pairs = [pair for pair in (self.frozen, self.training) if pair is not None]
+        # Expanded, not copied: all records of a batch share the virtual tokens.
         keys, values = ([pair[side].expand(key.shape[0], -1, -1, -1) for pair in pairs] for side in (0, 1))
         return torch.cat([*keys, key], dim=2), torch.cat([*values, value], dim=2)
 
@@ -49,6 +50,7 @@ def attend(
     if slot is not None:
         key, value = slot.prepend(key, value)
     if mask is not None and key.shape[2] > own:
+        # Virtual tokens come first, so the mask grows at the left; it is flags or numbers to add.
         seen = True if mask.dtype == torch.bool else 0.0
         mask = nn.functional.pad(mask, (key.shape[2] - own, 0), value=seen)
     done: tuple[Tensor, None] = sdpa_attention_forward(module, query, key, value, mask, **options)

@@ -41,11 +41,13 @@ class Stack:
     def __init__(self, backbone: Backbone, settings: Peft) -> None:
         self.backbone, self.settings = backbone, settings
         make, defaults = KINDS[settings.kind]
+        # Prefix tuning has no choice of linear layers: it puts tokens before the keys of every attention.
         targets = None if settings.kind == "prefix" else settings.targets
         self.places = find_places(backbone.model, settings.layers, targets, defaults)
         parameters = dict(backbone.model.named_parameters())
         self.head = {name: parameters[name] for name in backbone.head}
         self.kind = make(backbone.model, self.places, settings)
+        # In this order: both replace forward functions, and the layer that modules start in may be the last.
         shorten_last_layer(backbone.model, self.places.layers[-1])
         self.lower_layers = LowerLayers(backbone.model, self.places)
         self.opened: dict[str, nn.Parameter] = {}
@@ -66,6 +68,7 @@ class Stack:
         It depends on the run's seed alone, not on what is loaded.
         """
         rng = np.random.default_rng(seed)
+        # Drawn by NumPy, whose numbers are the same on every machine and device.
         std = np.float32(getattr(self.backbone.model.config, "initializer_range", 0.02))
         drawn: Tensors = {}
         for name, tensor in self.head.items():
@@ -106,6 +109,7 @@ class Stack:
 
     def snapshot(self) -> Tensors:
         """Return a copy of the state in training."""
+        # Without the copy, arrays would share memory with parameters and change with the next step.
         return {name: value.detach().cpu().numpy().copy() for name, value in sorted(self.opened.items())}
 
     def close(self) -> None:
@@ -113,7 +117,7 @@ class Stack:
         self.kind.close()
         for tensor in self.head.values():
             tensor.requires_grad_(False)
-            tensor.grad = None
+            tensor.grad = None  # a gradient left over would be added to the next phase's
         if self.opened:
             self._restore_head()
         self.opened = {}
@@ -143,6 +147,7 @@ class Stack:
         for start in range(0, len(items), size):
             batch = to_device(make_batch(items[start : start + size]), self.device)
             hidden = self.backbone.model.base_model(**batch).last_hidden_state
+            # In float64, because means over slices are taken of them.
             found.append(hidden[:, 0].double().cpu().numpy())
         return np.concatenate(found)
 
