@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from tiny_world import Quiet, World
 
 from fedsgt.build.train import train
 from fedsgt.engine.events import (
-    EVENTS,
     KINDS,
     ClientTrouble,
     ClientUpdated,
@@ -26,6 +26,7 @@ from fedsgt.engine.events import (
     to_json,
 )
 
+EVENTS: tuple[type[Event], ...] = get_args(Event)
 SAMPLES: dict[type[Event], Event] = {
     WorkBegun: WorkBegun(3, 2, 480, ((0, 1), (1, 0)), ((1, 0),)),
     DataChecked: DataChecked(0.25),

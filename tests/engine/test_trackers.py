@@ -70,14 +70,21 @@ def test_numbers_that_json_has_no_word_for_are_null(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "metrics.jsonl").read_text())["loss"] is None
 
 
-def test_a_line_has_the_keys_that_readers_of_older_files_know(tmp_path: Path) -> None:
-    """Reports and deletions read these files, also those of runs made before; see tests/fixtures."""
+OLD_RUN = Path(__file__).parents[1] / "fixtures" / "run-0.1.0"
+
+
+def test_lines_are_those_of_a_run_made_before(tmp_path: Path) -> None:
+    """Reports, deletions and audits read files of both: the same events with the same keys in one order."""
     record = MetricsFile(tmp_path / "metrics.jsonl")
     record(ClientUpdated("abc", (0, 1), "c0", 2, records=7, seconds=0.123456, loss=0.5))
     record(RoundFinished("abc", (0, 1), 2, 0.5, 0.123456))
     record(ModuleFinished("abc", (0, 1), "f" * 64, {"loss": 0.5}))
     record(ClientTrouble("c0", "went away"))
     lines = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    before = [json.loads(line) for line in (OLD_RUN / "metrics.jsonl").read_text().splitlines()]
+    keys = {line["event"]: list(line) for line in before}
+    assert set(keys) == {"update", "round", "module"}
+    assert {line["event"]: list(line) for line in lines if line["event"] != "trouble"} == keys
     assert all(line.pop("time") > 0 for line in lines)
     round_of = {"name": "0-1", "step": 2, "module": "abc"}
     assert lines == [

@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, TypeAlias, get_args
+from typing import Any, TypeAlias
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,6 @@ Event: TypeAlias = (
 )
 Listener: TypeAlias = Callable[[Event], None]
 
-EVENTS: tuple[type[Event], ...] = get_args(Event)
 KINDS: dict[type[Event], str] = {
     WorkBegun: "begun",
     DataChecked: "checked",
