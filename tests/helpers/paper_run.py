@@ -15,7 +15,7 @@ from fedsgt.runs.description import ClientEntry, Description, ModuleEntry
 from fedsgt.runs.folder import RunFolder, create_run
 from fedsgt.store.manifest import Origin
 from fedsgt.unlearning.request import Deletion
-from fedsgt.unlearning.unlearn import Answer, unlearn
+from fedsgt.unlearning.unlearn import Receipt, unlearn
 
 Prefix = tuple[int, ...]
 
@@ -111,7 +111,7 @@ def _origin(description: Description, entry: ModuleEntry) -> Origin:
     )
 
 
-def delete(folder: RunFolder, *groups: int, index: int = 0) -> Answer:
+def delete(folder: RunFolder, *groups: int, index: int = 0) -> Receipt:
     """One request for one slice of each of these groups."""
     clients = folder.live().description.clients
     return unlearn(folder, [Deletion(clients[group].name, slices=(index,)) for group in groups])

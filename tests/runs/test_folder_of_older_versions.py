@@ -47,7 +47,7 @@ def test_it_opens_with_its_deletion_in_force(folder: RunFolder) -> None:
     live = folder.live()
     assert [request.position for request in live.requests] == [3]
     assert live.finished == {3}
-    assert unfinished(folder) == recover(folder) == []
+    assert (unfinished(folder), recover(folder)) == ([], [])
     assert folder.present() == {entry.key for entry in live.modules()} != set()
     assert all(folder.modules.state(key) == "present" for key in folder.present())
 

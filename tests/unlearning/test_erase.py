@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
+import hashlib
+import json
+import os
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -11,13 +18,16 @@ from tiny_world import Quiet, World, trained, write_rows
 
 from fedsgt.build.train import train
 from fedsgt.config import Config
+from fedsgt.data import derive_salt, load_dataset, record_hash
 from fedsgt.errors import InputError
+from fedsgt.files.encoding import frames
+from fedsgt.runs import records
 from fedsgt.runs.folder import RunFolder, open_run
 from fedsgt.runs.records import load_clients
-from fedsgt.unlearning.erase import erasable, sources
+from fedsgt.unlearning.erase import SourceReader, erasable, sources
 from fedsgt.unlearning.rejoin import rejoin
 from fedsgt.unlearning.request import Deletion
-from fedsgt.unlearning.unlearn import unlearn
+from fedsgt.unlearning.unlearn import accept, complete, recover, unlearn
 
 
 def config(world: World, data: Path, *overrides: str) -> Config:
@@ -194,3 +204,120 @@ def test_a_new_run_leaves_out_what_another_has_deleted(images: World, data: Path
     assert quiet.modules == []
     with pytest.raises(InputError, match=r"no such run"):
         train(config(images, data, "data.erased=['nowhere']"), tmp_path / "third", Quiet())
+
+
+class Reading:
+    """Counts how often the sources are read, and whether the run's store is locked meanwhile."""
+
+    def __init__(
+        self, folder: RunFolder, patch: pytest.MonkeyPatch, after: Callable[[], object] | None = None
+    ) -> None:
+        """`after` is called once, when the first source was read."""
+        self.read: list[str] = []
+        self.locked: list[str] = []
+        waiting = [after] if after is not None else []
+
+        def counted(source: str, *arguments: Any, **options: Any) -> Any:
+            self.read.append(source)
+            if _is_locked(folder.path / "store.lock"):
+                self.locked.append(source)
+            found = load_dataset(source, *arguments, **options)
+            if waiting:
+                waiting.pop()()
+            return found
+
+        patch.setattr(records, "load_dataset", counted)
+
+
+def _is_locked(path: Path) -> bool:
+    with path.open("a+") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
+
+
+def test_a_deletion_reads_the_source_once_and_never_under_the_lock(
+    images: World, data: Path, folder: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second, third = [row.id for row in images.rows if row.client == "c2"][:3]
+    other = next(row.id for row in images.rows if row.client == "c3")
+    reading = Reading(folder, monkeypatch)
+    unlearn(folder, [Deletion("c2", records=(first,)), Deletion("c3", records=(other,))])
+    assert (reading.read, reading.locked) == ([str(data)], [])
+    unlearn(folder, [Deletion("c1")])
+    assert (reading.read, reading.locked) == ([str(data)] * 2, [])
+    assert problems(folder) == []
+    assert (len(reading.read), reading.locked) == (3, [])
+    accept(folder, [Deletion("c2", records=(second,))])
+    assert len(recover(folder)) == 1
+    assert (len(reading.read), reading.locked) == (5, []), "one for each of the two commands"
+    assert {first, second, other}.isdisjoint(ids_in(data))
+    assert third in ids_in(data)
+
+
+def test_each_source_of_a_client_that_came_back_is_read_once(
+    images: World, data: Path, folder: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [replace(row, id=f"new-{row.id}") for row in images.rows[:6]]
+    source = write_rows(tmp_path / "new", rows, "image") / "train.parquet"
+    rejoin(folder, "c1", source, 1, 1, Quiet())
+    reading = Reading(folder, monkeypatch)
+    unlearn(folder, [Deletion("c1", records=(rows[0].id,))])
+    assert sorted(reading.read) == sorted([str(data), str(source)])
+    assert reading.locked == []
+    assert rows[0].id not in pq.read_table(source).column("id").to_pylist()
+
+
+def test_a_source_that_another_request_changes_meanwhile_is_read_again(
+    images: World, data: Path, folder: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each certificate lists exactly the records that its own request took out of the file."""
+    mine, theirs = [row.id for row in images.rows if row.client == "c2"][:2]
+    reading = Reading(folder, monkeypatch)
+    reader = SourceReader(folder)
+    receipt = accept(folder, [Deletion("c2", records=(mine,))], reader=reader)
+    unlearn(open_run(folder.path), [Deletion("c2", records=(theirs,))])
+    before = len(reading.read)
+    other = accept(folder, [Deletion("c3")], reader=reader)
+    done = complete(folder, other, reader=reader)
+    assert len(reading.read) == before + 1
+    assert reading.locked == []
+    assert done.certificate is not None
+    listed = json.loads(done.certificate.read_text())["body"]["destroyed"]
+    salt = derive_salt(folder.config.data.seed, "c3")
+    hashes = [record_hash(salt, "c3", row.id) for row in images.rows if row.client == "c3"]
+    expected = hashlib.sha256(frames(*sorted(hashes))).hexdigest()
+    assert [one["sha256"] for one in listed if one["kind"] == "source"] == [expected]
+    assert receipt.position < other.position
+    assert problems(folder) == []
+
+
+def test_a_source_that_changes_right_after_it_was_read_is_read_again(
+    images: World, data: Path, folder: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    accept(folder, [Deletion("c2")])
+    reading = Reading(folder, monkeypatch, after=lambda: os.utime(data / "train.parquet"))
+    recover(folder)
+    assert (reading.read, reading.locked) == ([str(data)] * 2, [])
+    assert problems(folder) == []
+
+
+def test_a_request_that_comes_while_sources_are_read_is_completed_with_the_others(
+    images: World, data: Path, folder: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It needs a source that the first did not."""
+    source = write_rows(tmp_path / "new", images.rows[:6], "image") / "train.parquet"
+    rejoin(folder, "c1", source, 1, 1, Quiet())
+    first = accept(folder, [Deletion("c2")])
+    other: list[int] = []
+    reading = Reading(
+        folder,
+        monkeypatch,
+        after=lambda: other.append(accept(open_run(folder.path), [Deletion("c1~2")]).position),
+    )
+    assert recover(folder) == [first.position, *other]
+    assert reading.locked == []
+    assert pq.read_table(source).num_rows == 0
+    assert problems(folder) == []

@@ -24,7 +24,7 @@ from fedsgt.runs.state import Live
 from fedsgt.serving.export import export_sequence
 from fedsgt.unlearning import unlearn as unlearning
 from fedsgt.unlearning.request import Deletion, locate
-from fedsgt.unlearning.unlearn import Answer, accept, preview, recover, unfinished, unlearn
+from fedsgt.unlearning.unlearn import Receipt, accept, preview, recover, unfinished, unlearn
 
 # Modules in the top layer only, so that there are kept activations to destroy.
 SETTINGS = ("peft.layers=1", "engine.trackers=[]")
@@ -312,14 +312,14 @@ def test_counts_are_of_records_that_are_there(images: World, folder: RunFolder) 
 
 def test_a_twin_that_comes_in_at_the_same_time_gets_the_same_answer(folder: RunFolder) -> None:
     other, wanted = copied_view(folder), [Deletion("c1", slices=(0,))]
-    answers: list[Answer] = []
+    answers: list[Receipt] = []
     inner = locate
 
-    def late(asked: RunFolder, live: Live, deletions: Any) -> Any:
+    def late(asked: RunFolder, live: Live, *rest: Any) -> Any:
         if asked is folder and not answers:
             answers.append(accept(other, wanted, key="twin"))
             live = folder.live()  # as if it had been read only now
-        return inner(asked, live, deletions)
+        return inner(asked, live, *rest)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(unlearning, "locate", late)

@@ -25,7 +25,7 @@ from fedsgt.errors import InputError
 from fedsgt.federation.keys import check_signature, sign_bytes
 from fedsgt.files.encoding import frames, signed_json
 from fedsgt.runs.state import Erased, Live
-from fedsgt.unlearning.request import Part, Scope, records_left
+from fedsgt.unlearning.request import DeletionPart, Scope, records_left
 
 # The node key signs other things too, for Flower; none of them begins so.
 DOMAIN = b"fedsgt.petition.1\n"
@@ -114,7 +114,7 @@ class SignedRequest:
         """Where the ledger remembers it."""
         return f"petition/{self.body.client}/{self.body.nonce}"
 
-    def parts(self, live: Live) -> list[Part]:
+    def parts(self, live: Live) -> list[DeletionPart]:
         """What it deletes of the run as it is now; what others have deleted before need not go again."""
         numbers = [self.number] if self.body.scope != "client" else self._all_of_its(live)
         parts = [part for number in numbers if (part := self._part(live, number)) is not None]
@@ -129,7 +129,7 @@ class SignedRequest:
         entries = live.description.clients
         return [number for number, entry in enumerate(entries) if entry.node == entries[self.number].node]
 
-    def _part(self, live: Live, number: int) -> Part | None:
+    def _part(self, live: Live, number: int) -> DeletionPart | None:
         body, left = self.body, records_left(live, number)
         gone = live.erased().get(number, Erased())
         named = body.slices if body.scope != "client" else range(len(left))
@@ -140,7 +140,7 @@ class SignedRequest:
         counts = tuple(len(body.records[str(i)]) if body.scope == "records" else left[i] for i in slices)
         if not any(counts):
             return None
-        return Part(number, body.client_hash, body.scope, slices, counts, tuple(sorted(records)))
+        return DeletionPart(number, body.client_hash, body.scope, slices, counts, tuple(sorted(records)))
 
 
 def sign_record_requests(

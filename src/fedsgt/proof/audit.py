@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 
 from fedsgt.certificates.content import Certificate
 from fedsgt.certificates.keys import public_keys
@@ -26,7 +27,7 @@ from fedsgt.runs.dependencies import (
 )
 from fedsgt.runs.folder import RunFolder
 from fedsgt.runs.state import Live
-from fedsgt.unlearning.erase import rows_to_erase
+from fedsgt.unlearning.erase import SourceReader, rows_to_erase
 from fedsgt.unlearning.unlearn import unfinished
 from fedsgt.words import counted
 
@@ -42,10 +43,12 @@ class Finding:
 
 def audit(folder: RunFolder) -> list[Finding]:
     """Look at all files of the run's folder and all objects of its store; change nothing."""
-    with folder.publishing() as live:
+    reader = SourceReader(folder)
+    with reader.publishing() as live:
         auditor = Auditor(folder, live)
         found = [auditor.look_at(file) for file in stored_files(folder)]
-        return [*found, *_incomplete_requests(folder), *_sources(folder, live)]
+        still_there = rows_to_erase(folder, live, reader)
+        return [*found, *_incomplete_requests(folder), *map(_undeleted_source, still_there)]
 
 
 class Auditor:
@@ -180,8 +183,6 @@ def _incomplete_requests(folder: RunFolder) -> list[Finding]:
     return [Finding(f"request no. {entry.position}", "the ledger", problem) for entry in unfinished(folder)]
 
 
-def _sources(folder: RunFolder, live: Live) -> list[Finding]:
-    return [
-        Finding(artefact.name, "the clients' records", "still holds deleted records")
-        for artefact in rows_to_erase(folder, live)
-    ]
+def _undeleted_source(path: Path) -> Finding:
+    # The file's name may say whose records are in it, and findings are passed on.
+    return Finding("source", "the clients' records", "still holds deleted records")

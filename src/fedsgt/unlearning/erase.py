@@ -1,23 +1,30 @@
-"""The clients' own data: deleted records leave the source itself, where it is theirs and can be written.
+"""Erasure of deleted records from the files that the clients' records are in.
 
-Where it is not, the ledger is the tombstone: whoever loads the clients' data leaves out what it names.
+Files that must not be written, or cannot be, keep them: there the ledger is the tombstone, and everybody
+who loads the clients' records leaves out what it names.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TypeAlias
 
-from fedsgt.data import ROW
+from fedsgt.data import ROW, Client
 from fedsgt.data.sources.parquet import rewrite_parquet, training_file
 from fedsgt.errors import InputError
 from fedsgt.files.encoding import frames
 from fedsgt.runs.description import Description
 from fedsgt.runs.destruction import Artefact
 from fedsgt.runs.folder import RunFolder
-from fedsgt.runs.records import load_clients
-from fedsgt.runs.state import Live
+from fedsgt.runs.records import ClientData, load_clients
+from fedsgt.runs.state import Erased, Live
+
+RowsByFile: TypeAlias = dict[Path, dict[str, str]]
+Stamps: TypeAlias = dict[Path, tuple[int, int, int] | None]
 
 
 def sources(folder: RunFolder, description: Description) -> dict[Path, set[int]]:
@@ -45,54 +52,132 @@ def erasable(folder: RunFolder, path: Path) -> bool:
     return os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
 
 
-def rows_to_erase(folder: RunFolder, live: Live) -> list[Artefact]:
-    """What is to go of which files, as the certificate lists it: by the records' salted hashes."""
+class SourceReader:
+    """Reads the clients' records once for all steps of a deletion.
+
+    Reading takes long, so it is done before the store's lock is taken. Under the lock it is only checked that
+    nothing has changed since: neither the run's description nor the files.
+    """
+
+    def __init__(self, folder: RunFolder) -> None:
+        self.folder = folder
+        self._read_at: tuple[Description, Stamps] | None = None
+        self._clients: dict[int, Client] = {}
+        self._failed: dict[int, InputError] = {}
+
+    def read(self, live: Live, also: Collection[int] = ()) -> None:
+        """Read the clients whose files deleted records must leave, and those with the numbers `also`."""
+        if self._is_outdated(live):
+            self._clients, self._failed = {}, {}
+        missing = self._lacks(live, also)
+        if missing:
+            # The stamps come first: a file that changes while it is read is then found to be outdated.
+            self._read_at = live.description, _stamps(self.folder, live)
+            self._load(live, missing)
+
+    def client(self, number: int) -> Client:
+        """Return a client that was read, or raise the error that came when it was."""
+        if number in self._failed:
+            raise self._failed[number]
+        return self._clients[number]
+
+    @contextmanager
+    def publishing(self) -> Iterator[Live]:
+        """Hold the store's lock, with the records read as they are; without the lock while they are read."""
+        while True:
+            self.read(self.folder.live())
+            with self.folder.publishing() as live:
+                if not self._is_outdated(live) and not self._lacks(live):
+                    yield live
+                    return
+
+    def unreadable(self, live: Live) -> list[Path]:
+        """List the files that deleted records were in and that could not be read: moved or damaged ones."""
+        return [
+            path for path, numbers in _touched(self.folder, live).items() if numbers & self._failed.keys()
+        ]
+
+    def _lacks(self, live: Live, also: Collection[int] = ()) -> set[int]:
+        wanted = set(also).union(*_touched(self.folder, live).values())
+        return wanted - self._clients.keys() - self._failed.keys()
+
+    def _is_outdated(self, live: Live) -> bool:
+        if self._read_at is None:
+            return False
+        description, stamps = self._read_at
+        # The same object as long as the file is the same: comparing thousands of modules would take longer.
+        return description is not live.description or stamps != _stamps(self.folder, live)
+
+    def _load(self, live: Live, numbers: set[int]) -> None:
+        try:
+            self._keep(live, numbers, load_clients(self.folder.config, live.description, only=numbers))
+        except InputError as error:
+            if len(numbers) == 1:
+                self._failed[numbers.pop()] = error
+                return
+            # One client's lost file must not keep the others' records from being found.
+            for number in numbers:
+                self._load(live, {number})
+
+    def _keep(self, live: Live, numbers: Collection[int], found: ClientData) -> None:
+        for number, entry in enumerate(live.description.clients):
+            if number in numbers or entry.source is None:
+                self._clients[number] = found.local[number]
+
+
+def rows_to_erase(folder: RunFolder, live: Live, reader: SourceReader) -> RowsByFile:
+    """Return the ids of deleted records that are still in each file, with their salted hashes."""
+    found: RowsByFile = {}
+    for path, numbers in _touched(folder, live).items():
+        if erasable(folder, path):
+            rows: dict[str, str] = {}
+            for number in numbers:
+                # Nothing can be taken out of a file that cannot be read: there the ledger is the tombstone.
+                with suppress(InputError):
+                    rows |= _deleted_rows(reader.client(number), live.erased()[number])
+            if rows:
+                found[path] = rows
+    return found
+
+
+def condemned_rows(rows: RowsByFile) -> list[Artefact]:
+    """Return what leaves each file, as a certificate lists it: by salted hashes, without the file's name."""
     return [
         Artefact("source", "source", hashlib.sha256(frames(*sorted(gone.values()))).hexdigest())
-        for gone in _gone(folder, live).values()
+        for gone in rows.values()
     ]
 
 
-def erase_rows(folder: RunFolder, live: Live) -> None:
-    """Take the deleted records out of their files; those that are not there any more are fine."""
-    for path, gone in _gone(folder, live).items():
+def erase_rows(folder: RunFolder, rows: RowsByFile) -> None:
+    """Take the records out of their files; those that are not there any more are fine."""
+    for path, gone in rows.items():
         rewrite_parquet(path, folder.config.data.id_column, gone)
 
 
-def out_of_reach(folder: RunFolder, live: Live) -> list[Path]:
-    """Files that deleted records were in, and that nobody can look into: moved, perhaps, or damaged."""
-    found = []
-    for path, numbers in sources(folder, live.description).items():
-        touched = numbers & live.erased().keys()
-        if touched and folder.config.data.erase != "tombstone":
-            try:
-                load_clients(folder.config, live.description, only=touched)
-            except InputError:
-                found.append(path)
-    return found
+def _deleted_rows(client: Client, erased: Erased) -> dict[str, str]:
+    kept = {record.id for record in client.retained(erased.slices, erased.records).records}
+    return {record.id: client.hash_of(record.id) for record in client.records if record.id not in kept}
 
 
-def _gone(folder: RunFolder, live: Live) -> dict[Path, dict[str, str]]:
-    """By file: the ids that are there and were deleted, with their salted hashes."""
-    found: dict[Path, dict[str, str]] = {}
-    for path, numbers in sources(folder, live.description).items():
-        touched = numbers & live.erased().keys()
-        if touched and erasable(folder, path):
-            gone = _gone_of(folder, live, touched)
-            if gone:
-                found[path] = gone
-    return found
-
-
-def _gone_of(folder: RunFolder, live: Live, numbers: set[int]) -> dict[str, str]:
-    """Of a file that cannot be read nothing can be taken out: there the ledger is the tombstone."""
-    try:
-        clients = load_clients(folder.config, live.description, only=numbers).local
-    except InputError:
+def _touched(folder: RunFolder, live: Live) -> dict[Path, set[int]]:
+    """Return the files that deleted records were in, with the numbers of the clients that deleted any."""
+    if folder.config.data.erase == "tombstone":
         return {}
-    found = {}
-    for number in numbers:
-        client, erased = clients[number], live.erased()[number]
-        kept = {record.id for record in client.retained(erased.slices, erased.records).records}
-        found.update({r.id: client.hash_of(r.id) for r in client.records if r.id not in kept})
+    erased = live.erased().keys()
+    return {
+        path: numbers & erased
+        for path, numbers in sources(folder, live.description).items()
+        if numbers & erased
+    }
+
+
+def _stamps(folder: RunFolder, live: Live) -> Stamps:
+    """Return what changes whenever one of the files is replaced or written."""
+    found: Stamps = {}
+    for path in sources(folder, live.description):
+        try:
+            status = path.stat()
+            found[path] = status.st_ino, status.st_mtime_ns, status.st_size
+        except OSError:
+            found[path] = None
     return found

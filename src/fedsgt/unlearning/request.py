@@ -20,8 +20,8 @@ from fedsgt.ledger.kinds import Kind
 from fedsgt.ledger.ledger import Entry
 from fedsgt.runs.description import Description
 from fedsgt.runs.folder import RunFolder
-from fedsgt.runs.records import load_clients
 from fedsgt.runs.state import Erased, Live
+from fedsgt.unlearning.erase import SourceReader
 
 AGAIN = "~"  # client-3~2 is client-3 the second time
 Scope = Literal["records", "slice", "client"]
@@ -43,7 +43,7 @@ class Deletion:
 
 
 @dataclass(frozen=True)
-class Part:
+class DeletionPart:
     """A deletion as the ledger knows it."""
 
     number: int
@@ -80,23 +80,28 @@ def content_hash(folder: RunFolder, deletions: Sequence[Deletion]) -> str:
     return hashlib.sha256(frames("fedsgt.request.1", json.dumps(told))).hexdigest()
 
 
-def locate(folder: RunFolder, live: Live, deletions: Sequence[Deletion]) -> list[Part]:
+def locate(
+    folder: RunFolder, live: Live, deletions: Sequence[Deletion], reader: SourceReader
+) -> list[DeletionPart]:
     """Each deletion's slices and counts; an error for the first that names what is not there."""
     if not deletions:
         raise InputError("the request is empty; name at least one client")
-    parts: list[Part] = []
-    for deletion in deletions:
+    parts: list[DeletionPart] = []
+    enrolled = [enrolments(live.description, deletion.client) for deletion in deletions]
+    for deletion, numbers in zip(deletions, enrolled, strict=True):
         # One after another, so that what a batch names twice is counted once.
         so_far = live.after([_as_entry(live, parts)]) if parts else live
-        numbers = enrolments(live.description, deletion.client)
         if deletion.records is None:
             parts += _slices(folder, so_far, deletion, numbers)
         else:
-            parts += _records(folder, so_far, deletion, numbers)
+            _check_records_are_here(live, deletion.client, numbers)
+            # All clients of the batch at once, so that their sources are read once.
+            reader.read(live, also={number for numbers in enrolled for number in numbers})
+            parts += _records(so_far, deletion, numbers, reader)
     return parts
 
 
-def groups_hit(description: Description, parts: Iterable[Part]) -> list[int]:
+def groups_hit(description: Description, parts: Iterable[DeletionPart]) -> list[int]:
     """Groups that hold a record which goes; a slice that never had one was never learnt from."""
     return sorted(
         {
@@ -131,19 +136,24 @@ def enrolments(description: Description, client: str) -> list[int]:
     return found
 
 
-def _as_entry(live: Live, parts: Sequence[Part]) -> Entry:
+def _as_entry(live: Live, parts: Sequence[DeletionPart]) -> Entry:
     body = {"parts": [part.to_json() for part in parts], "groups": groups_hit(live.description, parts)}
     return Entry(live.position + 1, Kind.REQUEST, "", body, "", "")
 
 
-def _records(folder: RunFolder, live: Live, deletion: Deletion, numbers: Sequence[int]) -> list[Part]:
-    """The client finds its records, in each of its enrolments that has them."""
+def _check_records_are_here(live: Live, client: str, numbers: Sequence[int]) -> None:
     if any(live.description.clients[number].node is not None for number in numbers):
         raise InputError(
-            f"client {deletion.client} holds its records itself: it deletes single ones with fedsgt "
+            f"client {client} holds its records itself: it deletes single ones with fedsgt "
             "withdraw; whole slices, and all that it has, can be deleted here"
         )
-    clients = load_clients(folder.config, live.description, only=numbers).local
+
+
+def _records(
+    live: Live, deletion: Deletion, numbers: Sequence[int], reader: SourceReader
+) -> list[DeletionPart]:
+    """Find the records in each of the client's enrolments that has them."""
+    clients = {number: reader.client(number) for number in numbers}
     wanted = list(dict.fromkeys(deletion.records or ()))
     found: set[str] = set()
     parts = []
@@ -172,14 +182,16 @@ def _request_with(live: Live, wanted: Callable[[dict[str, Any]], bool]) -> str |
     return None
 
 
-def _part_of_records(number: int, client: Client, ids: Sequence[str]) -> Part:
+def _part_of_records(number: int, client: Client, ids: Sequence[str]) -> DeletionPart:
     hashes = tuple(sorted(client.hash_of(name) for name in ids))
     located = client.locate(ids)
     counts = tuple(len(there) for there in located.values())
-    return Part(number, client_hash(client.salt, client.name), "records", tuple(located), counts, hashes)
+    return DeletionPart(
+        number, client_hash(client.salt, client.name), "records", tuple(located), counts, hashes
+    )
 
 
-def _slices(folder: RunFolder, live: Live, deletion: Deletion, numbers: Sequence[int]) -> list[Part]:
+def _slices(folder: RunFolder, live: Live, deletion: Deletion, numbers: Sequence[int]) -> list[DeletionPart]:
     """Whole slices, or all of them; those that were deleted before need not go again."""
     described = live.description.clients
     if deletion.slices is not None and len(numbers) > 1:
@@ -199,7 +211,7 @@ def _slices(folder: RunFolder, live: Live, deletion: Deletion, numbers: Sequence
         if any(counts):
             salt = derive_salt(folder.config.data.seed, name)
             scope: Scope = "client" if deletion.slices is None else "slice"
-            parts.append(Part(number, client_hash(salt, name), scope, chosen, counts, ()))
+            parts.append(DeletionPart(number, client_hash(salt, name), scope, chosen, counts, ()))
     if not parts:
         raise InputError(f"client {deletion.client}: there is no record left to delete; nothing was changed")
     return parts

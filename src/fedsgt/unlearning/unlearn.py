@@ -23,11 +23,11 @@ from fedsgt.runs.destruction import destroy, doomed
 from fedsgt.runs.folder import RunFolder
 from fedsgt.runs.state import Live
 from fedsgt.store import Folder
-from fedsgt.unlearning.erase import erase_rows, rows_to_erase
-from fedsgt.unlearning.request import Deletion, Part, content_hash, groups_hit, locate
+from fedsgt.unlearning.erase import RowsByFile, SourceReader, condemned_rows, erase_rows, rows_to_erase
+from fedsgt.unlearning.request import Deletion, DeletionPart, content_hash, groups_hit, locate
 
 Progress = Callable[[float], None]
-Locate = Callable[[Live], list[Part]]
+Locate = Callable[[Live], list[DeletionPart]]
 
 
 class KeyUsed(InputError):
@@ -35,7 +35,7 @@ class KeyUsed(InputError):
 
 
 @dataclass(frozen=True)
-class Answer:
+class Receipt:
     """What a request did."""
 
     position: int
@@ -50,9 +50,11 @@ class Answer:
     destroyed: int = 0
     """Modules that were there, and are no more."""
     certificate: Path | None = None
+    unreadable: tuple[Path, ...] = ()
+    """Files that deleted records were in and that could not be read, so that the records are still there."""
 
     @classmethod
-    def of(cls, entry: Entry, repeated: bool = False) -> Answer:
+    def of(cls, entry: Entry, repeated: bool = False) -> Receipt:
         count = sum(part["count"] for part in entry.body["parts"])
         body = entry.body
         return cls(entry.position, entry.time, count, body["groups"], body["modules_died"], repeated)
@@ -63,34 +65,51 @@ def unlearn(
     deletions: Sequence[Deletion],
     key: str | None = None,
     progress: Progress = lambda share: None,
-) -> Answer:
-    """The request accepted, its bytes destroyed, its certificate written."""
-    return completed(folder, accept(folder, deletions, key), progress)
+) -> Receipt:
+    """Accept the request, destroy what depends on its records, and write its certificate."""
+    reader = SourceReader(folder)
+    return complete(folder, accept(folder, deletions, key, reader), progress, reader)
 
 
-def completed(folder: RunFolder, answer: Answer, progress: Progress = lambda share: None) -> Answer:
-    """The answer to an accepted request, once its bytes are destroyed and its certificate is written."""
-    recover(folder, progress)
+def complete(
+    folder: RunFolder,
+    receipt: Receipt,
+    progress: Progress = lambda share: None,
+    reader: SourceReader | None = None,
+) -> Receipt:
+    """Destroy what depends on the records of an accepted request, write its certificate, and say so."""
+    reader = reader or SourceReader(folder)
+    recover(folder, progress, reader)
     return replace(
-        answer,
-        destroyed=_destroyed(folder, answer.position),
-        certificate=certificate_path(folder, answer.position),
+        receipt,
+        destroyed=_destroyed(folder, receipt.position),
+        certificate=certificate_path(folder, receipt.position),
+        unreadable=tuple(reader.unreadable(folder.live())),
     )
 
 
-def accept(folder: RunFolder, deletions: Sequence[Deletion], key: str | None = None) -> Answer:
-    """Put the request into the ledger; once this returns, it is on disk and in force everywhere."""
+def accept(
+    folder: RunFolder,
+    deletions: Sequence[Deletion],
+    key: str | None = None,
+    reader: SourceReader | None = None,
+) -> Receipt:
+    """Put the request into the ledger; once this returns, it is on disk and in force everywhere.
+
+    `reader` keeps the clients' records that were read to find the slices, for the steps that follow.
+    """
     if key is not None and not key.strip():
         raise InputError("the idempotency key is empty; give a text that names this request")
     content = content_hash(folder, deletions)
-    return accept_parts(folder, lambda live: locate(folder, live, deletions), content, key)
+    reader = reader or SourceReader(folder)
+    return accept_parts(folder, lambda live: locate(folder, live, deletions, reader), content, key)
 
 
-def accept_parts(folder: RunFolder, find: Locate, content: str, key: str | None = None) -> Answer:
+def accept_parts(folder: RunFolder, find: Locate, content: str, key: str | None = None) -> Receipt:
     """As `accept`, of what `find` finds in the run as it is; `content` tells the request from others."""
     while True:
         if key is not None and (known := folder.ledger.find(key)) is not None:
-            return _first_answer(known, content, key)
+            return _first_receipt(known, content, key)
         live = folder.live()
         try:
             body = _body(live, find(live)) | {"content": content if key is not None else None}
@@ -103,25 +122,31 @@ def accept_parts(folder: RunFolder, find: Locate, content: str, key: str | None 
             if not any(
                 entry.kind in RECORDS_MOVED for entry in newer
             ):  # else what was located may be out of date
-                return Answer.of(writer.append(Kind.REQUEST, body, key))
+                return Receipt.of(writer.append(Kind.REQUEST, body, key))
 
 
 def preview(folder: RunFolder, deletions: Sequence[Deletion]) -> tuple[Live, Live, dict[str, Any]]:
     """What is live now, what would be after this request, what its entry would say; nothing is changed."""
     live = folder.live()
-    body = _body(live, locate(folder, live, deletions))
+    body = _body(live, locate(folder, live, deletions, SourceReader(folder)))
     return live, live.after([Entry(live.position + 1, Kind.REQUEST, "", body, "", "")]), body
 
 
-def recover(folder: RunFolder, progress: Progress = lambda share: None) -> list[int]:
-    """Finish every request that was accepted and not completed; the positions of those that were."""
+def recover(
+    folder: RunFolder, progress: Progress = lambda share: None, reader: SourceReader | None = None
+) -> list[int]:
+    """Complete every request that was accepted and not completed; return the positions of those."""
     if not unfinished(folder):
         Folder(folder.path).sweep(f"{CERTIFICATES}/")
         return []
-    with folder.publishing() as live:
+    reader = reader or SourceReader(folder)
+    with reader.publishing() as live:
         pending = unfinished(folder, live)
+        # All deleted records go with the first request: what is deleted since stays deleted.
+        rows = rows_to_erase(folder, live, reader)
         for request in pending:
-            _complete(folder, live.until(request), request, progress)
+            _complete(folder, live.until(request), request, rows, progress)
+            rows = {}
     return [request.position for request in pending]
 
 
@@ -137,31 +162,31 @@ def unfinished(folder: RunFolder, live: Live | None = None) -> list[Entry]:
     ]
 
 
-def _body(live: Live, parts: Sequence[Part]) -> dict[str, Any]:
+def _body(live: Live, parts: Sequence[DeletionPart]) -> dict[str, Any]:
     groups = groups_hit(live.description, parts)
     died = len(live.dying(groups))
     return {"parts": [part.to_json() for part in parts], "groups": groups, "modules_died": died}
 
 
-def _first_answer(known: Entry, content: str, key: str) -> Answer:
+def _first_receipt(known: Entry, content: str, key: str) -> Receipt:
     if known.body.get("content") != content:
         raise KeyUsed(
             f"the key {key!r} came with another request before, at position {known.position}; "
             "a new request needs a key of its own"
         )
-    return Answer.of(known, repeated=True)
+    return Receipt.of(known, repeated=True)
 
 
-def _complete(folder: RunFolder, then: Live, request: Entry, progress: Progress) -> None:
+def _complete(folder: RunFolder, then: Live, request: Entry, rows: RowsByFile, progress: Progress) -> None:
     """Condemn, destroy, certify; each step does nothing if it was done before."""
     assert then.requests[-1] == request
     dead = Dead.at(then)
     condemned = _entry_of(folder, Kind.CONDEMNED, request.position)
     if condemned is None:
-        artefacts = [asdict(artefact) for artefact in (*doomed(folder, dead), *rows_to_erase(folder, then))]
+        artefacts = [asdict(artefact) for artefact in (*doomed(folder, dead), *condemned_rows(rows))]
         condemned = _append(folder, Kind.CONDEMNED, {"request": request.position, "artefacts": artefacts})
     destroy(folder, dead, progress)
-    erase_rows(folder, then)
+    erase_rows(folder, rows)
     destroyed = _entry_of(folder, Kind.DESTROYED, request.position)
     if destroyed is None:
         destroyed = _append(folder, Kind.DESTROYED, {"request": request.position})

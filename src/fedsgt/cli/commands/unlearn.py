@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from fedsgt.reporting.impact import Impact
     from fedsgt.runs.folder import RunFolder
     from fedsgt.unlearning.request import Deletion
-    from fedsgt.unlearning.unlearn import Answer
+    from fedsgt.unlearning.unlearn import Receipt
 
 FORMS = "give --client with --records FILE, --slice N or --all; or --batch FILE"
 
@@ -94,10 +94,9 @@ def _preview(folder: RunFolder, deletions: Sequence[Deletion]) -> Impact:
 
 def forget(
     folder: RunFolder, deletions: Sequence[Deletion], key: str | None = None, as_json: bool = False
-) -> Answer:
+) -> Receipt:
     """Carry out the deletions as one request, and print the answer."""
     from fedsgt.cli.views.progress import progress
-    from fedsgt.unlearning.erase import out_of_reach
     from fedsgt.unlearning.unlearn import unlearn as do
 
     with progress("Destroying") as done:
@@ -106,7 +105,7 @@ def forget(
         typer.echo(json.dumps(answer_json(folder, answer), indent=2))
     else:
         typer.echo(answer_text(folder, answer))
-    for path in out_of_reach(folder, folder.live()):
+    for path in answer.unreadable:
         typer.echo(f"fedsgt: {path} cannot be read, so deleted records were not taken out of it", err=True)
     return answer
 

@@ -11,12 +11,12 @@ if TYPE_CHECKING:
     from fedsgt.federation.client.withdraw import Outcome, RunShare
     from fedsgt.reporting.impact import Impact, ServingState
     from fedsgt.runs.folder import RunFolder
-    from fedsgt.unlearning.unlearn import Answer
+    from fedsgt.unlearning.unlearn import Receipt
 
 MODULES_NAMED = 12
 
 
-def answer_json(folder: RunFolder, answer: Answer) -> dict[str, Any]:
+def answer_json(folder: RunFolder, answer: Receipt) -> dict[str, Any]:
     """Return the answer to a request, and what is served after it, for programs."""
     served, prefixes = _served(folder)
     return {
@@ -33,7 +33,7 @@ def answer_json(folder: RunFolder, answer: Answer) -> dict[str, Any]:
     }
 
 
-def answer_text(folder: RunFolder, answer: Answer) -> str:
+def answer_text(folder: RunFolder, answer: Receipt) -> str:
     """Return the answer to a request in a few lines; that nothing is served any more comes first."""
     served, prefixes = _served(folder)
     again = " (answered before; nothing new was done)" if answer.repeated else ""

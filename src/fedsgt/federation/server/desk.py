@@ -28,7 +28,7 @@ from fedsgt.files.encoding import parse_json
 from fedsgt.runs.artefacts import DESCRIPTION
 from fedsgt.runs.description import Description
 from fedsgt.runs.folder import RunFolder, find_runs, open_run, read_description
-from fedsgt.unlearning.unlearn import Answer, KeyUsed, accept_parts, completed, recover
+from fedsgt.unlearning.unlearn import KeyUsed, Receipt, accept_parts, complete, recover
 
 MAX_BYTES = 2**20
 REFUSED = "refused.jsonl"
@@ -79,7 +79,7 @@ class Desk:
             found = accept_parts(folder, request.parts, request.content, request.key)
         except KeyUsed:
             raise Replayed(None) from None
-        told = _told(completed(folder, found))
+        told = _told(complete(folder, found))
         if found.repeated:
             raise Replayed(told)
         return told
@@ -237,7 +237,7 @@ def _claimed(data: bytes, name: str) -> str | None:
     return value[:100] if isinstance(value, str) else None
 
 
-def _told(answer: Answer) -> dict[str, Any]:
+def _told(answer: Receipt) -> dict[str, Any]:
     assert answer.certificate is not None
     return {
         "position": answer.position,
