@@ -1,7 +1,7 @@
 """One record on its way from a source to a batch: its id, its content, its label and its owner."""
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import pairwise
 from operator import attrgetter
@@ -26,7 +26,7 @@ class Record:
     content: Content = field(repr=False)
     label: int | None = field(default=None, repr=False)
     owner: str | None = field(default=None, repr=False)
-    """Name of the client that the source says it belongs to, if the source says so."""
+    """Name of the client that the record belongs to, if the source names one."""
     # Filled in by `digest`. It is a field because a class with slots has no room for `cached_property`.
     _digest: bytes | None = field(default=None, init=False, repr=False, compare=False)
 
@@ -72,15 +72,10 @@ def labels_of(records: Iterable[Record]) -> list[int]:
 def sorted_records(records: Iterable[Record]) -> list[Record]:
     """Return the records in canonical order, by id; raise `InputError` if two have the same id."""
     ordered = sorted(records, key=attrgetter("id"))
-    check_unique(ordered)
-    return ordered
-
-
-def check_unique(ordered: Sequence[Record]) -> None:
-    """Check that no id occurs twice in records that are sorted by id."""
     for before, after in pairwise(ordered):
         if before.id == after.id:
             raise InputError(f"record id {after.id!r} is there twice; allowed: each id once per client")
+    return ordered
 
 
 def _is_input(part: object) -> bool:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from fedsgt.data.dataset import Columns, Dataset
 from fedsgt.data.sources.arrow import dataset_from_arrow
@@ -33,52 +33,55 @@ def load_dataset(
         raise InputError(f"limit is {limit}; allowed: at least 1 record")
     wanted: tuple[str, ...] = (split,)
     if split == "test":
-        if test is not None and _is_path(test):
-            return _from_file(_existing_file(test, "data.test"), columns, labels, limit)
         wanted = ("test", "validation") if test is None else (test,)
-    if source == DIGITS:
-        return _from_digits(wanted, columns, labels, limit)
-    path = Path(source).expanduser()
-    if path.is_dir():
-        parts = parts_of(path)
-        return _from_file(parts[_part(wanted, parts, source)], columns, labels, limit)
-    if path.exists() or _is_path(source):
-        return _from_single_file(source, wanted, columns, labels, limit)
-    splits = open_hub(source)
-    part = _part(wanted, splits, source)
-    where = f"{source} ({part})"
-    rows = read_split(splits[part], columns.names(), where)
+    if split == "test" and test is not None and _is_path(test):
+        file = _existing_file(test, "data.test")
+        rows, where = read_parquet(file, columns.names()), str(file)
+    elif source == DIGITS:
+        _check_no_owners(columns)
+        return load_digits(_part(wanted, PARTS, DIGITS), labels=labels, limit=limit)
+    else:
+        rows, where = _read_part(source, wanted, columns.names())
     return dataset_from_arrow(rows, columns, where=where, labels=labels, limit=limit)
 
 
-def _from_digits(wanted: tuple[str, ...], columns: Columns, labels: int | None, limit: int | None) -> Dataset:
-    if columns.client is not None:
-        raise InputError(
-            f"{DIGITS} has no column {columns.client!r}: its records have no owners; "
-            "allowed for data.partition: iid or dirichlet"
-        )
-    return load_digits(_part(wanted, PARTS, DIGITS), labels=labels, limit=limit)
+def _read_part(source: str, wanted: tuple[str, ...], columns: tuple[str, ...]) -> tuple[Any, str]:
+    """Return the rows of the first wanted part that the source has, and where they are, for messages."""
+    path = Path(source).expanduser()
+    if path.is_dir():
+        parts = parts_of(path)
+        file = parts[_part(wanted, parts, source)]
+    elif path.exists() or _is_path(source):
+        file = _single_file(source, wanted)
+    else:
+        splits = open_hub(source)
+        part = _part(wanted, splits, source)
+        where = f"{source} ({part})"
+        return read_split(splits[part], columns, where), where
+    return read_parquet(file, columns), str(file)
 
 
-def _from_single_file(
-    source: str, wanted: tuple[str, ...], columns: Columns, labels: int | None, limit: int | None
-) -> Dataset:
-    path = _existing_file(source, "data.source")
+def _single_file(source: str, wanted: tuple[str, ...]) -> Path:
+    file = _existing_file(source, "data.source")
     if wanted != ("train",):
         raise InputError(
             f"data.source {source!r} is one file and has no part {_either(wanted)}; "
             "set data.test to a parquet file"
         )
-    return _from_file(path, columns, labels, limit)
+    return file
 
 
-def _from_file(path: Path, columns: Columns, labels: int | None, limit: int | None) -> Dataset:
-    rows = read_parquet(path, columns.names())
-    return dataset_from_arrow(rows, columns, where=str(path), labels=labels, limit=limit)
+def _check_no_owners(columns: Columns) -> None:
+    if columns.client is not None:
+        raise InputError(
+            f"{DIGITS} has no column {columns.client!r}: its records have no owners; "
+            "allowed for data.partition: iid or dirichlet"
+        )
 
 
 def _is_path(text: str) -> bool:
     """Return whether the text means a file or folder, there or not; the hub is not asked for such a text."""
+    # A name such as "mnist" is asked of the hub only after no file of that name was found.
     return text.startswith((".", "~")) or text.endswith(SUFFIX) or Path(text).is_absolute()
 
 

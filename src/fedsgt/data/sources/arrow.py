@@ -20,21 +20,15 @@ def dataset_from_arrow(
     if not rows.num_rows and ERASED not in (rows.schema.metadata or {}):
         raise InputError(f"{where}: there are no rows; allowed: at least one record")
     count, names = _label_count(rows.schema.metadata, columns.label, labels, where)
-    ids = (
-        # Nine digits, so that ids sort as row numbers do.
-        [f"{row:09d}" for row in range(rows.num_rows)]
-        if columns.id == ROW
-        else _names(rows, columns.id, where)
-    )
-    _check_unique(ids, columns.id, where)
-    owners: Sequence[str | None] = (
-        [None] * len(ids) if columns.client is None else _names(rows, columns.client, where)
-    )
+    ids = _ids(rows, columns.id, where)
+    owners: Sequence[str | None] = [None] * len(ids)
+    if columns.client is not None:
+        owners = _names(rows, columns.client, where)
     chosen = rows_to_use(ids, limit)
     ids, owners = [ids[row] for row in chosen], [owners[row] for row in chosen]
     # Rows are chosen before contents are copied out of Arrow's memory, so that unused ones cost nothing.
     rows, order = _filtered(rows, chosen)
-    values = _python(rows.column(columns.label), columns.label, where)
+    values = _python_values(rows.column(columns.label), columns.label, where)
     inputs = [_contents(rows, name, order, ids, where) for name in columns.inputs]
     checked = checked_labels([values[row] for row in order], ids, count, where)
     fields = zip(ids, zip(*inputs, strict=True), checked, owners, strict=True)
@@ -77,13 +71,23 @@ def _declared_names(metadata: Mapping[bytes, bytes], column: str) -> tuple[str, 
     return tuple(map(str, names)) if isinstance(names, list) else None
 
 
+def _ids(rows: Any, column: str, where: str) -> list[str]:
+    """Return the id of each row; raise `InputError` if two rows have the same."""
+    if column == ROW:
+        # Nine digits, so that ids sort as row numbers do.
+        return [f"{row:09d}" for row in range(rows.num_rows)]
+    ids = _names(rows, column, where)
+    _check_unique(ids, column, where)
+    return ids
+
+
 def _names(rows: Any, name: str, where: str) -> list[str]:
     """Return a column of ids or owners as texts; whole numbers are allowed too."""
     types = require("pyarrow").types
     kind = _plain_type(rows.column(name).type)
     if not (types.is_integer(kind) or _is_text(kind)):
         raise InputError(f"{where}: column {name!r} is of type {kind}; allowed: texts or whole numbers")
-    values = _python(rows.column(name), name, where)
+    values = _python_values(rows.column(name), name, where)
     for row, value in enumerate(values):
         if value is None or value == "":
             problem = "is missing" if value is None else "is empty"
@@ -130,7 +134,7 @@ def _contents(
         raise InputError(
             f"{where}: column {name!r} is of type {column.type}; allowed: texts or the bytes of images"
         )
-    in_file_order = _python(column, name, where)
+    in_file_order = _python_values(column, name, where)
     values = [in_file_order[row] for row in order]
     for record_id, value in zip(ids, values, strict=True):
         if value is None:
@@ -141,7 +145,7 @@ def _contents(
     return values
 
 
-def _python(column: Any, name: str, where: str) -> list[Any]:
+def _python_values(column: Any, name: str, where: str) -> list[Any]:
     try:
         values: list[Any] = column.to_pylist()
     except UnicodeDecodeError as error:

@@ -1,4 +1,4 @@
-"""Parquet files: one, or a folder with one per part."""
+"""Parquet files: read one, find those of a folder, and rewrite one without deleted rows."""
 
 import os
 import shutil
@@ -50,15 +50,17 @@ def rewrite_parquet(path: Path, id_column: str, gone: Collection[str]) -> None:
         rows = file.read()
     left = rows.filter(arrow.array([str(value) not in gone for value in rows.column(id_column).to_pylist()]))
     if not left.num_rows:
+        # An empty file is an error unless it says that its records were deleted.
         left = left.replace_schema_metadata({**(left.schema.metadata or {}), ERASED: b"1"})
+    # Written beside the file and put in its place: a rename within a folder is atomic.
     unfinished = path.with_name(f".{path.name}.erasing")
     try:
         parquet.write_table(left, unfinished)
         with unfinished.open("rb+") as written:
-            os.fsync(written.fileno())
+            os.fsync(written.fileno())  # before the rename, or a power cut could leave an empty file
         shutil.copymode(path, unfinished)
         unfinished.replace(path)
     except OSError as error:
         unfinished.unlink(missing_ok=True)
         raise InputError(f"{path}: deleted records cannot be taken out of it ({error.strerror})") from None
-    sync_folder(path.parent)
+    sync_folder(path.parent)  # the rename itself must be durable too
