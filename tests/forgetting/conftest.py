@@ -30,7 +30,7 @@ def folder(source: Path, tmp_path: Path) -> RunFolder:
 
 @pytest.fixture(autouse=True)
 def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where temporary folders are made, to see what is left of them."""
+    """Make temporary folders in one known place, to see what is left of them."""
     path = tmp_path / "temporary"
     path.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(path))

@@ -39,7 +39,7 @@ def test_deleted_and_unseen_records_are_matched(world: World, folder: RunFolder)
 def test_a_source_without_the_deleted_records_needs_a_file(
     world: World, folder: RunFolder, tmp_path: Path
 ) -> None:
-    """A copy of the whole source does; what it has besides deleted records, or twice, is not used."""
+    """A copy of the whole source will do: records that were not deleted, or are there twice, are not used."""
     own = write_rows(tmp_path / "own", world.rows, "image")
     stranger = replace(noise(1, 5, "s")[0], client="c1")
     copy = write_rows(tmp_path / "copy", (*world.rows, stranger), "image") / "train.parquet"
@@ -60,7 +60,7 @@ def test_a_source_without_the_deleted_records_needs_a_file(
 
 
 def test_a_copy_that_is_retained_is_not_attacked(world: World, tmp_path: Path) -> None:
-    """Nor is a test record that a client holds, or held, unseen."""
+    """A test record that a client holds or held is not taken for unseen either."""
     twin = replace(world.rows[0], id="twin", client="c1")
     other = replace(world, rows=(*world.rows, twin))
     write_rows(tmp_path / "test", (*noise(30, 1020, "u"), *world.rows[:20]), "image")
@@ -76,7 +76,7 @@ def test_a_copy_that_is_retained_is_not_attacked(world: World, tmp_path: Path) -
 
 
 def test_no_unseen_record_of_such_a_label(images: World, tmp_path: Path) -> None:
-    """All test records of this world are held by clients."""
+    """In this world, clients hold all test records."""
     folder = train(images.config("grouping.groups=2"), tmp_path / "run", Quiet())
     unlearn(folder, [Deletion("c0", slices=(0,))])
     with pytest.raises(InputError, match="no test record that clients never held"):

@@ -24,10 +24,10 @@ from fedsgt.unlearning.unlearn import unlearn
 
 
 def test_what_was_memorised_is_recognised_before_and_not_after(world: World, tmp_path: Path) -> None:
-    """Random labels, learnt by heart.
+    """Random labels can only be learnt by heart.
 
-    Before is clear whatever the data. After, an interval misses 0.5 by chance for one draw of the data in
-    twenty: the world's seed is one for which it does not.
+    The success before is clear for any data. After the deletion, the interval misses 0.5 by chance for one
+    draw of the data in twenty; the world's seed is one for which it does not.
     """
     settings = ("training.epochs=10", "training.rounds=3", "peft.rank=16")
     faster = ("training.learning_rate=0.03", "training.batch_size=16", "plan.budget=2")
@@ -55,7 +55,7 @@ def test_what_was_memorised_is_recognised_before_and_not_after(world: World, tmp
 def test_both_systems_are_the_ones_that_served_and_serve(
     source: Path, folder: RunFolder, strategy: str
 ) -> None:
-    """Scores are those of the run before its deletion, asked there; and of the run as it is now."""
+    """Compare with the scores of a copy from before the deletion, and of the run as it is now."""
     unlearn(folder, [Deletion("c0", slices=(0,))])
     found = measure(folder, **(QUICK | {"strategy": strategy}))
     attacked = attacked_of(folder).records

@@ -23,7 +23,7 @@ from fedsgt.unlearning.unlearn import unlearn
 
 
 def test_surviving_modules_are_not_trained_again(folder: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rotations 012, 201, 120 without group 0: of the nine modules three are there."""
+    """Without group 0, three of the nine modules of the rotations 012, 201, 120 are left."""
     group_deleted(folder, 0)
     attacked, inner = attacked_of(folder), InProcess.submit
     before = EarlierSystem.of(folder, folder.description, attacked, "all")
@@ -68,7 +68,7 @@ def test_shadow_models_learn_retained_records_and_half_of_the_attacked(folder: R
 
 
 def test_every_shadow_model_of_every_seed_is_another(folder: RunFolder) -> None:
-    """Also where two learn the same half, as they must of so few records."""
+    """Models that learn the same half, as some must with so few records, differ too."""
     unlearn(folder, [Deletion("c0", slices=(0,))])
     attacked = attacked_of(folder, limit=1)
     before = EarlierSystem.of(folder, folder.description, attacked, "long")
@@ -77,7 +77,7 @@ def test_every_shadow_model_of_every_seed_is_another(folder: RunFolder) -> None:
 
 
 def test_a_group_that_left_the_plan_was_there_before(folder: RunFolder) -> None:
-    """Nobody holds anything of group 2 any more, and the run was trained again without it."""
+    """All records of group 2 are deleted, and the run is trained again without it."""
     whole = sum(sum(client.records) for client in folder.description.clients)
     group_deleted(folder, 2)
     again = train(folder.config, folder.path, Quiet())

@@ -50,7 +50,7 @@ def folder(trained: Path, tmp_path: Path) -> RunFolder:
 
 @pytest.fixture(autouse=True)
 def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Where temporary folders are made; none may be left in the end."""
+    """Make temporary folders in one known place; none may be left in the end."""
     warm()  # has a folder of its own, from its first use on
     place = tmp_path / "temporary"
     place.mkdir()
@@ -70,7 +70,7 @@ def all_same(found: Verification, modules: int) -> bool:
 
 
 def files_with(folder: Path, texts: Iterable[str | bytes]) -> dict[str, set[str]]:
-    """Files in which any of these is found, byte by byte."""
+    """Return the files whose bytes contain any of these."""
     wanted = [text.encode() if isinstance(text, str) else text for text in texts]
     found: dict[str, set[str]] = {}
     for path in folder.rglob("*"):
@@ -84,7 +84,7 @@ def files_with(folder: Path, texts: Iterable[str | bytes]) -> dict[str, set[str]
 def test_after_a_deletion_in_a_fresh_process(
     folder: RunFolder, images: World, group_1: list[Row], tmp_path: Path
 ) -> None:
-    """The command as users start it; its folder is looked through afterwards."""
+    """Run the command as users do, and search its folder afterwards."""
     gone = group_1[0]
     unlearn(folder, [Deletion(gone.client, records=(gone.id,))])
     shares: list[float] = []
@@ -108,7 +108,7 @@ def test_after_a_deletion_in_a_fresh_process(
 def test_after_deletions_of_every_kind_and_retraining(
     folder: RunFolder, images: World, config: Config, tmp_path: Path
 ) -> None:
-    """One client loses a record, one a slice, one everything; their groups are trained again."""
+    """Delete a record of one client, a slice of one and all of another; then train their groups again."""
     record = next(row for row in images.rows if row.client == "c0")
     slices = folder.description.clients[1].records
     unlearn(folder, [Deletion("c0", records=(record.id,))])
@@ -135,7 +135,7 @@ def test_after_a_group_lost_all_its_records(folder: RunFolder, config: Config) -
 
 
 def test_a_client_that_came_back_and_row_numbers_for_ids(images: World, tmp_path: Path) -> None:
-    """Dealt at random; the one that came back has a file of its own, in which the same ids occur again."""
+    """Records are dealt at random; a client that rejoins has a file of its own with the same ids again."""
     config = images.config("data.partition=iid", "data.id_column=#row", "data.seed=3")
     source = Path(config.data.source) / "train.parquet"
     pq.write_table(pq.read_table(source).slice(5, 9), tmp_path / "again.parquet")
@@ -237,7 +237,7 @@ def test_unfinished_requests_are_named(folder: RunFolder, group_1: list[Row]) ->
 
 
 def test_interrupted_in_the_middle(folder: RunFolder, temporary: Path) -> None:
-    """A deletion that comes in stops it, as Ctrl-C does; the process and its folder are gone at once."""
+    """A deletion that comes in stops it as Ctrl-C does, and the process and its folder are gone at once."""
 
     def interrupt(share: float) -> None:
         (place,) = temporary.iterdir()
@@ -255,7 +255,7 @@ def test_interrupted_in_the_middle(folder: RunFolder, temporary: Path) -> None:
 
 
 def test_who_started_it_is_gone(folder: RunFolder, tmp_path: Path) -> None:
-    """As after `kill -9`: the process ends, wherever it is in its work, and takes the data with it."""
+    """After `kill -9` of its starter, the process ends at any point of its work and removes the data."""
     kept = tmp_path / "kept"
     verify(folder, command=warm(), keep=kept)
     shutil.rmtree(kept / "modules")

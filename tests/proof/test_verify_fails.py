@@ -1,4 +1,4 @@
-"""Verification of runs in which something is wrong: it is found out, by name, and nothing else is."""
+"""Verification of runs in which something is wrong: exactly that is found, and named."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def hit(folder: RunFolder, images: World, group: int) -> None:
 
 
 def changed(folder: RunFolder, groups: Groups, **about: object) -> None:
-    """Other tensors, stored as a whole: all of the store's own checks hold."""
+    """Store other tensors as a whole module, so that all of the store's own checks pass."""
     key = folder.description.keys[groups]
     tensors = {name: array.copy() for name, array in folder.modules.get(key).items()}
     next(iter(tensors.values())).flat[0] += 1e-6
@@ -71,7 +71,7 @@ def changed(folder: RunFolder, groups: Groups, **about: object) -> None:
 
 
 def test_tampered_damaged_and_lost_modules(folder: RunFolder) -> None:
-    """Each is named; what was trained on top of them is as it should be, and so found to be."""
+    """Each wrong module is named, and those trained on top of it are found to be right."""
     changed(folder, (0,))
     changed(folder, (0, 1), machine={"cpu": "another"})
     changed(folder, (0, 1, 2), profile={"torch": "another"})
@@ -135,7 +135,7 @@ def test_bytes_that_should_have_been_destroyed(folder: RunFolder, images: World)
 
 
 def test_a_deleted_record_left_in(folder: RunFolder, images: World, config: Config, tmp_path: Path) -> None:
-    """A server that trains one module on what it should no longer have, and says that it did not."""
+    """A server trains one module on a deleted record, and says that it did not."""
     hit(folder, images, 1)
     folder = train(config, folder.path, Quiet())
     live = folder.live()
@@ -182,7 +182,7 @@ def test_a_leak_in_the_code_that_both_run(images: World, config: Config, tmp_pat
 
 @pytest.mark.parametrize("leak", ["shared_head", "global_order"])
 def test_such_leaks_are_found_before_any_deletion(config: Config, tmp_path: Path, leak: str) -> None:
-    """By the order alone, which is never that of the plan."""
+    """The order alone shows them, as it is never the plan's."""
     with pytest.MonkeyPatch.context() as patch:
         broken(leak)(patch)
         folder = train(config, tmp_path / "run", Quiet())
@@ -203,7 +203,7 @@ def test_a_global_generator_shows_even_where_only_one_order_is_possible(
 
 
 def test_data_that_is_not_what_it_was(images: World, config: Config, tmp_path: Path) -> None:
-    """A label that somebody changed: the modules of its group cannot be those of this data."""
+    """Somebody changed a label, so the modules of its group cannot come from this data."""
     source = Path(shutil.copytree(config.data.source, tmp_path / "data"))
     own = images.config("peft.layers=1", f"data.source={source}")
     folder = train(own, tmp_path / "run", Quiet())

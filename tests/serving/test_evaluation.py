@@ -45,7 +45,7 @@ def folder(trained: Path, tmp_path: Path) -> RunFolder:
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
-    """Every chain that workers were asked for."""
+    """Record every chain that workers are asked for."""
     chains: list[tuple[str, ...]] = []
     inner = InProcess.predict
 
@@ -167,7 +167,7 @@ def test_a_deletion_meanwhile_begins_it_anew_and_leaves_nothing_of_the_dead(
 def test_a_deletion_while_it_is_written_is_not_written_over(
     folder: RunFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The merged model is computed last, when all else that is going to be written is there."""
+    """The merged model is computed last, so a request during it comes just before writing."""
     elsewhere, inner = open_run(folder.path), InProcess.predict_merged
     moved: list[int] = []
 
@@ -254,7 +254,7 @@ def test_test_records_are_prepared_once_for_all_models(
 
 
 def test_workers_give_the_same_numbers(folder: RunFolder) -> None:
-    """In processes of their own, which start once and only if there is something to compute."""
+    """Worker processes start once, and only if there is something to compute."""
     test = load_test(folder.config, folder.description.labels)
     every = [tuple(entry.groups) for entry in folder.live().modules()]
     with Evaluator(folder, test) as evaluator:

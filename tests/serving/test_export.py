@@ -39,7 +39,7 @@ def exported(path: Path) -> list[str]:
 
 
 def test_all_live_modules_or_the_first_of_them(folder: RunFolder, tmp_path: Path) -> None:
-    """Rotations: the second sequence is 201."""
+    """The second sequence of the rotations is 2, 0, 1."""
     chain = folder.description.chain
     whole = export_sequence(folder, 1, None, None)
     assert whole == folder.path / "export" / "sequence-1-3"
@@ -64,7 +64,7 @@ def test_what_is_not_there_is_not_exported(folder: RunFolder) -> None:
 def test_a_deletion_that_comes_in_meanwhile_stops_it(
     folder: RunFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is only written once no deletion can come in any more until it is whole."""
+    """The request comes in just before the lock, under which nothing is destroyed, is taken."""
     elsewhere, inner = open_run(folder.path), RunFolder.publishing
 
     def publishing(self: RunFolder) -> object:

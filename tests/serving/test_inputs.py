@@ -1,4 +1,4 @@
-"""What `fedsgt predict` takes: files of every kind, standard input, and clear words for everything else."""
+"""Input of `fedsgt predict`: files of every kind and standard input, and clear errors for all else."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def folder(trained: Path, tmp_path: Path) -> RunFolder:
 
 
 def on(folder: RunFolder, backbone: Path) -> RunFolder:
-    """The run with its backbone at another place."""
+    """Return the run with its backbone at another place."""
     model = folder.config.model.model_copy(update={"backbone": str(backbone)})
     return replace(folder, config=folder.config.model_copy(update={"model": model}))
 

@@ -47,7 +47,7 @@ def trained(images: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def folder(trained: Path, tmp_path: Path) -> RunFolder:
-    """A copy, to delete from."""
+    """Return a copy of the run, to delete from."""
     return open_run(shutil.copytree(trained, tmp_path / "run"))
 
 
@@ -57,7 +57,7 @@ def contents(images: World) -> list[bytes]:
 
 
 def request(folder: RunFolder, *groups: int) -> int:
-    """A deletion as others see it: its line in the ledger."""
+    """Append a deletion to the ledger, which is all that other processes see of it."""
     with folder.ledger.writing() as writer:
         entry = writer.append(Kind.REQUEST, {"parts": [], "groups": list(groups)})
     return entry.position
@@ -72,7 +72,7 @@ def used(found: Any) -> set[str]:
 
 
 def by_hand(folder: RunFolder, modules: Sequence[Tensors], contents: list[bytes]) -> NDArray[np.float64]:
-    """Class probabilities with these modules on the backbone, by nothing but a stack."""
+    """Compute class probabilities with these modules by a stack alone."""
     model = open_model(folder.config, folder.description.labels)
     inputs, stack = model.inputs, model.stack
     stack.load(list(modules))
@@ -222,7 +222,7 @@ def test_a_deletion_that_hits_nothing_in_use_costs_nothing(
 def test_dead_modules_leave_the_memory(
     folder: RunFolder, contents: list[bytes], strategy: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They are gone before anything is computed for the next prediction."""
+    """Dead modules are gone before anything is computed for the next prediction."""
     predictor = Predictor(folder, strategy)
     predictor.predict(contents)
     assert len(predictor.worker.modules) == 9
@@ -354,7 +354,7 @@ def test_the_bare_backbone_answers_only_where_it_may(
 def test_a_cut_sequence_is_one_that_never_saw_the_group(
     folder: RunFolder, images: World, contents: list[bytes], tmp_path: Path
 ) -> None:
-    """Another run without the group's records but one, which no served module has seen either."""
+    """Compare with a run that had only one of the group's records, which no served module has seen."""
     groups = folder.description.grouping_made()
     clients = [client.name for client in folder.description.clients]
     places = {(clients[number], index) for number, index in groups.slice_ids(1)}
@@ -445,7 +445,7 @@ def test_threads_may_share_a_predictor(folder: RunFolder, images: World) -> None
 
 
 def test_other_processes_never_use_what_is_dead(folder: RunFolder, contents: list[bytes]) -> None:
-    """Two that serve one run, each with its own modules in memory; a third, this one, deletes."""
+    """Two processes serve a run, each with modules in memory, while this one deletes."""
     context = multiprocessing.get_context("spawn")
     connections, processes = [], []
     for strategy in ("all", "merged"):

@@ -62,7 +62,7 @@ SMALL: dict[str, Any] = {"rank": 2, "alpha": 3.0, "tokens": 3, "hidden": 8}
 
 
 def tiny_model(name: str, layers: int = 3) -> PreTrainedModel:
-    """Dropout stays on in the configurations: training must not be touched by it."""
+    """Make a model whose configuration has dropout on: training must not be touched by it."""
     torch.manual_seed(sum(map(ord, name)))
     made: dict[str, PreTrainedModel] = {
         "vit": ViTForImageClassification(
@@ -100,7 +100,7 @@ def save_model(folder: Path, name: str, layers: int = 3) -> Path:
 
 
 def some_contents(name: str, count: int) -> list[Content]:
-    """Images as PGM files, or texts of different lengths."""
+    """Return images as PGM files, or texts of different lengths."""
     rng = np.random.default_rng(7)
     if name in IMAGE_MODELS:
         return [(b"P5 8 8 255\n" + rng.integers(0, 256, 64, dtype=np.uint8).tobytes(),) for _ in range(count)]
@@ -109,7 +109,7 @@ def some_contents(name: str, count: int) -> list[Content]:
 
 
 class Tiny:
-    """What the tests do again and again with these models."""
+    """The tiny models, and what most tests do with them."""
 
     def __init__(self, root: Path) -> None:
         self.folders = {name: save_model(root / name, name) for name in ALL_MODELS}
@@ -127,12 +127,12 @@ class Tiny:
         return load_backbone(str(self.folders[name]), self.task(name), labels)
 
     def plain(self, folder: Path, task: str) -> Any:
-        """The model as anybody loads it without this project, but for a head of another size in the file."""
+        """Load the model as anybody does without this project; the head in the file may have another size."""
         auto: Any = AutoModelForImageClassification if task == "image" else AutoModelForSequenceClassification
         return auto.from_pretrained(folder, num_labels=LABELS, ignore_mismatched_sizes=True).eval()
 
     def stack(self, name: str, kind: Any = "lora", **settings: Any) -> Stack:
-        """On a backbone of its own; copied, which is faster than loading it each time."""
+        """Make a stack on a backbone of its own; copied, because loading takes longer."""
         known = self.untouched(name)
         return Stack(Backbone(deepcopy(known.model), known.head), Peft(**({"kind": kind} | SMALL | settings)))
 
@@ -141,17 +141,17 @@ class Tiny:
 
     @cache  # noqa: B019 - one for the session
     def untouched(self, name: str) -> Backbone:
-        """For its names and configuration; no stack is put on it."""
+        """Return a backbone without a stack, for its names and configuration."""
         return self.backbone(name)
 
     @cache  # noqa: B019
     def batch(self, name: str) -> Batch:
-        """Six records."""
+        """Return a batch of six records."""
         inputs = self.inputs(name)
         return inputs.batch([inputs.item("some", content) for content in some_contents(name, 6)])
 
     def modules(self, stack: Stack, count: int) -> list[Tensors]:
-        """Modules as after some training: nothing in them is zero, one, or another's."""
+        """Return modules as after some training: no value in them is zero, one, or in another module."""
         rng = np.random.default_rng(count)
         made = []
         for number in range(count):
@@ -166,12 +166,12 @@ class Tiny:
             return stack.logits(batch)
 
     def own_name(self, name: str, candidates: Sequence[str]) -> str:
-        """What this class calls a linear that others call otherwise."""
+        """Return the name that this class has for a linear layer."""
         known = [place for place, _ in self.untouched(name).model.named_modules()]
         return next(wanted for wanted in candidates if any(place.endswith(f".{wanted}") for place in known))
 
     def train(self, stack: Stack, parents: Sequence[Tensors], batch: Batch, seed: int = 0) -> Tensors:
-        """One phase of two steps on top of these."""
+        """Train one phase of two steps on top of these modules."""
         stack.load(parents)
         opened = stack.open(stack.begin(seed, parents[-1] if parents else stack.initial_head(seed)))
         optimizer = torch.optim.SGD([value for value in opened.values() if value.requires_grad], lr=0.5)
@@ -196,11 +196,11 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
 
 @pytest.fixture(params=ALL_MODELS)
 def model(request: pytest.FixtureRequest) -> str:
-    """A test that asks for this runs with every class."""
+    """Run a test that asks for this with every class of model."""
     return str(request.param)
 
 
 @pytest.fixture(params=KINDS)
 def kind(request: pytest.FixtureRequest) -> str:
-    """A test that asks for this runs with every kind of module."""
+    """Run a test that asks for this with every kind of module."""
     return str(request.param)

@@ -93,7 +93,7 @@ def test_everything_is_frozen_and_without_dropout(tiny: Tiny, model: str) -> Non
 
 
 def test_a_missing_pooler_becomes_part_of_the_head(tiny: Tiny, tmp_path: Path) -> None:
-    """Then modules train it, and the hash does not depend on how it happened to start."""
+    """Modules then train it, and the hash does not depend on its random start."""
     folder = shutil.copytree(tiny.folders["bert"], tmp_path / "bert")
     pooler = ["bert.pooler.dense.bias", "bert.pooler.dense.weight"]
     rewrite(folder, lambda tensors: [tensors.pop(name) for name in pooler])
@@ -114,7 +114,7 @@ def test_a_missing_pooler_becomes_part_of_the_head(tiny: Tiny, tmp_path: Path) -
     ],
 )
 def test_a_checkpoint_that_lacks_weights_is_refused(tiny: Tiny, tmp_path: Path, lacking: str) -> None:
-    """Each of them would otherwise start at random, and be taken for a part of the head."""
+    """Each missing weight would otherwise be random, and be taken for a part of the head."""
     folder = shutil.copytree(tiny.folders["bert"], tmp_path / "bert")
     rewrite(folder, lambda tensors: tensors.pop(lacking))
     refused(str(folder), "text", f"lacks 1 weights of its architecture, such as {lacking}")

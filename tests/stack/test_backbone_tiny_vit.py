@@ -52,7 +52,7 @@ def stored(folder: Path) -> dict[str, tuple[tuple[int, ...], str]]:
 
 
 def features(part: str) -> tuple[Tensor, Tensor]:
-    """By the way that a client's record takes: its file, the inputs, the backbone's trunk."""
+    """Return features computed as for a client's record: from its file, by the inputs and the trunk."""
     digits = load_dataset("digits", Columns(inputs=("image",)), split=part)  # type: ignore[arg-type]
     backbone = load_backbone(NAME, "image", labels=10)
     inputs = make_inputs(Model(backbone=NAME), backbone)
@@ -92,7 +92,7 @@ def test_its_preprocessing_is_what_it_was_made_with(script: ModuleType) -> None:
 
 
 def test_public_digits_teach_the_test_digits() -> None:
-    """Nearest centre of a class: nothing is trained, so what is right is owed to the backbone."""
+    """Classify by the nearest class centre: nothing is trained, so the accuracy is the backbone's."""
     (known, labels), (asked, truth) = features("public"), features("test")
     centres = torch.stack([known[labels == label].mean(dim=0) for label in range(10)])
     accuracy = (torch.cdist(asked, centres).argmin(dim=1) == truth).float().mean()
@@ -102,7 +102,7 @@ def test_public_digits_teach_the_test_digits() -> None:
 def test_the_script_learns_from_the_public_part_alone(
     script: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """What reaches the training loop, and what is written: the parts of the asset."""
+    """Watch what reaches the training loop and what is written."""
     seen: list[tuple[Tensor, Tensor]] = []
     pretrain = script.pretrain
 

@@ -187,7 +187,7 @@ def test_rows_of_any_shape_are_padded_behind() -> None:
 
 
 def test_the_description_stays_the_same_in_use(tiny: Tiny) -> None:
-    """It is part of every module's key; the tokenizer remembers how it was last called."""
+    """The description is part of every module's key, and a tokenizer remembers how it was last called."""
     inputs = tiny.inputs("bert", max_length=5, too_long="cut")
     before = inputs.describe()
     inputs.item("r7", (words(50),))

@@ -29,7 +29,7 @@ def library(tiny: Tiny, stack: Stack) -> dict[str, Tensors]:
 
 
 def averaged_by_hand(tiny: Tiny, model: str, stack: Stack, known: dict[str, Tensors]) -> Any:
-    """The plain class, each weight set to the mean of what the sequences make of it, in float64."""
+    """Run the plain class with each weight set to the mean over sequences, in float64."""
     plain: Any = deepcopy(tiny.untouched(model).model)
     weights = dict(plain.named_parameters())
     for name in stack.places.linears:
@@ -50,7 +50,7 @@ def averaged_by_hand(tiny: Tiny, model: str, stack: Stack, known: dict[str, Tens
 def made_of(
     start: NDArray[np.float64], part: str, name: str, modules: list[Tensors], stack: Stack
 ) -> NDArray[np.float64]:
-    """A linear's weight or bias under some modules, as the papers have it."""
+    """Return a linear layer's weight or bias under some modules, by the formulas of the papers."""
     made = start.copy()
     for module in modules:
         if not isinstance(stack.kind, Ia3):

@@ -30,7 +30,7 @@ def test_all_of_it_is_as_configured(tiny: Tiny, model: str, kind: str) -> None:
 
 
 def test_each_is_another(tiny: Tiny) -> None:
-    """What is loaded into one must not be in the other."""
+    """Modules loaded into one model must not be in the other."""
     one, other = (open_model(config_of(tiny, "vit"), labels=5) for _ in range(2))
     one.stack.load(tiny.modules(one.stack, 1))
     assert other.stack.last is None

@@ -67,7 +67,7 @@ def test_stock_peft_runs_exported_prefixes(tiny: Tiny, tmp_path: Path, model: st
 def test_texts_that_virtual_tokens_leave_no_room_for_fail(
     tiny: Tiny, tmp_path: Path, model: str, most: int
 ) -> None:
-    """Three of the 34 positions are theirs: PEFT must fail on what is longer, and not go on otherwise."""
+    """Virtual tokens take three of the 34 positions: PEFT must fail on longer texts, not go on."""
     stack, inputs = tiny.stack(model, "prefix"), tiny.inputs(model)
     modules = tiny.modules(stack, 1)
     export_module(stack, modules, tmp_path / "adapter", "base")

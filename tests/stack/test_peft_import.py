@@ -41,7 +41,7 @@ def test_a_module_comes_back_bit_for_bit(tiny: Tiny, tmp_path: Path, model: str,
 
 
 def stock_adapter(tiny: Tiny, model: str, config: Any, folder: Path) -> torch.Tensor:
-    """Trained for two steps and saved by PEFT alone; its logits."""
+    """Train an adapter for two steps and save it, by PEFT alone; return its logits."""
     torch.manual_seed(3)
     wrapped = get_peft_model(tiny.plain(tiny.folders[model], tiny.task(model)), config).eval()
     batch = tiny.batch(model)
@@ -63,7 +63,7 @@ KEYS = ["k_proj", "key", "k_lin"]
 
 @pytest.mark.parametrize("alpha", [3, 5])
 def test_a_stock_lora_gives_its_logits_here(tiny: Tiny, tmp_path: Path, model: str, alpha: int) -> None:
-    """Also with another scale than the stack's, which is 3 / 2."""
+    """Scales other than the stack's 3 / 2 work too."""
     config = LoraConfig(r=2, lora_alpha=alpha, target_modules=QUERIES, modules_to_save=["classifier"])
     theirs = stock_adapter(tiny, model, config, tmp_path)
     stack = tiny.stack(model, targets=[tiny.own_name(model, QUERIES)])

@@ -1,4 +1,4 @@
-"""Layers and linears are met by exact name: `layers.1` is neither `layers.10` nor `layers.11`."""
+"""Layers and linear layers are found by exact name: `layers.1` is neither `layers.10` nor `layers.11`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def deep(tiny: Tiny, tmp_path: Path) -> Stack:
 
 
 def touched_layers(stack: Stack) -> set[str]:
-    """Of which layers a phase gets gradients."""
+    """Return the layers whose parameters a phase trains."""
     state = stack.begin(0, stack.initial_head(0))
     return {".".join(name.split(".")[:3]) for name in stack.open(state) if not name.startswith("head.")}
 
@@ -37,7 +37,7 @@ def test_one_layer_of_twelve(deep: Stack) -> None:
 
 
 def test_the_check_above_sees_more_layers_than_one(tiny: Tiny, tmp_path: Path) -> None:
-    """Those that a match by part of the name would have taken."""
+    """Give the layers that a match by part of the name would have taken."""
     backbone = load_backbone(str(tiny.save(tmp_path, "vit", layers=12)), "image", 5)
     matched = [name for name in layer_names(backbone.model) if "vit.layers.1" in name]
     assert touched_layers(Stack(backbone, Peft(rank=2, layers=matched))) == {*matched}

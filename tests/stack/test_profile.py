@@ -97,7 +97,7 @@ def records() -> list[bytes]:
 
 @pytest.fixture(scope="module")
 def elsewhere(cached: Path, records: list[bytes]) -> dict[str, Any]:
-    """What a fresh process says that has no network."""
+    """Return what a fresh process without network prints."""
     unset = ("MKL_CBWR", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
     outside = {name: value for name, value in os.environ.items() if name not in unset}
     settings = json.dumps({"rank": 2, "alpha": 3.0, "tokens": 3, "hidden": 8})

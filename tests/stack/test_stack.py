@@ -1,4 +1,4 @@
-"""What a stack computes, against plain references."""
+"""Results of a stack, compared with plain references."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FRESH_IS_NEUTRAL = pytest.mark.parametrize("kind", ["lora", "ia3"])
 
 
 def with_head(tiny: Tiny, model: str, module: Tensors) -> Any:
-    """The class as transformers has it, with this module's head and nothing else of it."""
+    """Return the plain class of transformers with this module's head and nothing else of it."""
     plain: Any = deepcopy(tiny.untouched(model).model)
     heads = {
         name.removeprefix(HEAD): torch.from_numpy(array) for name, array in module.items() if HEAD in name
@@ -44,7 +44,7 @@ def forward(plain: Any, batch: dict[str, Any]) -> torch.Tensor:
 
 @FRESH_IS_NEUTRAL
 def test_a_fresh_module_changes_nothing(tiny: Tiny, model: str, kind: str) -> None:
-    """Open or loaded, the result is that of the class's own forward pass."""
+    """Compare with the class's own forward pass, in training and loaded."""
     stack, batch = tiny.stack(model, kind), tiny.batch(model)
     state = stack.begin(0, tiny.modules(stack, 1)[0])
     expected = forward(with_head(tiny, model, state), batch)
@@ -79,7 +79,7 @@ def unfolded_lora(plain: Any, stack: Stack, modules: list[Tensors]) -> None:
 
 
 class Scaled(nn.Module):
-    """A linear with its input or output scaled by one vector after the other."""
+    """A linear layer with its input or output scaled by several vectors in turn."""
 
     def __init__(self, base: nn.Module, vectors: list[torch.Tensor], before: bool) -> None:
         super().__init__()
@@ -137,7 +137,7 @@ def test_prefixes_join_in_order(tiny: Tiny, model: str) -> None:
 
 
 def test_prefixes_are_seen_by_every_token(tiny: Tiny, model: str) -> None:
-    """Against attention written out: softmax over the virtual tokens and the record's own."""
+    """Compare with attention written out: softmax over the virtual tokens and the record's own."""
     stack, batch = tiny.stack(model, "prefix"), tiny.batch(model)
     modules = tiny.modules(stack, 2)
     seen: dict[str, Any] = {}
@@ -199,7 +199,7 @@ def test_training_from_lower_layers_is_training(tiny: Tiny, kind: str) -> None:
 def test_the_short_last_layer_learns_what_the_whole_one_learns(
     tiny: Tiny, model: str, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Modules at queries, keys and values, texts of different lengths: gradients are the plain layer's."""
+    """Compare gradients with the plain layer's, for modules at queries, keys and values."""
     attention = next(m for m in tiny.untouched(model).model.modules() if hasattr(m, "config") and is_query(m))
     targets = own_projections(attention)
     short = tiny.stack(model, kind, targets=targets)
@@ -217,7 +217,7 @@ def test_the_short_last_layer_learns_what_the_whole_one_learns(
 
 
 def last_tokens(stack: Stack, batch: dict[str, Any]) -> int:
-    """How many tokens come out of the last layer."""
+    """Return the number of tokens that the last layer outputs."""
     found: list[int] = []
 
     def note(layer: nn.Module, given: Any, out: Any) -> None:

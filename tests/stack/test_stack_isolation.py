@@ -83,7 +83,7 @@ def test_training_does_not_write_into_what_it_started_from(tiny: Tiny, kind: str
 
 
 def test_a_shorter_prefix_gives_its_own_bits_again(tiny: Tiny, model: str, kind: str) -> None:
-    """Deactivation: after two more phases in the same object, the first one predicts as it did."""
+    """Deactivation: after two more phases in the same stack, the first module predicts as before."""
     stack, batch = tiny.stack(model, kind), tiny.batch(model)
     modules: list[Tensors] = []
     seen = []
@@ -112,7 +112,7 @@ def test_a_bare_backbone_knows_nothing(tiny: Tiny) -> None:
 
 
 def test_a_phase_is_a_function_of_its_parents_batch_and_seed(tiny: Tiny, kind: str) -> None:
-    """Neither what the stack did before nor the global generator counts."""
+    """Neither earlier use of the stack nor the global generator has any effect."""
     batch = tiny.batch("vit")
     used, fresh = tiny.stack("vit", kind), tiny.stack("vit", kind)
     parents = tiny.modules(used, 2)

@@ -34,7 +34,7 @@ def folder(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> RunFolde
 
 @pytest.fixture
 def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where temporary folders are made, to see what is left of them."""
+    """Make temporary folders in one known place, to see what is left of them."""
     path = tmp_path / "temporary"
     path.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(path))
