@@ -11,7 +11,7 @@ from tiny_world import CLIENTS, Quiet, World
 from fedsgt.build.group_slices import first_updates, slice_embeddings
 from fedsgt.build.prepare import describe, prepare
 from fedsgt.build.train import train
-from fedsgt.runs.state import Erased
+from fedsgt.runs.state import DeletedData
 
 LOOKS = {"random": False, "affinity": False, "bac": True, "centered": True, "updates": True}
 
@@ -53,7 +53,7 @@ def test_a_grouping_that_looks_at_data_follows_it_and_one_that_was_decided_does_
 
 def test_an_empty_slice_has_the_mean_of_the_others(images: World) -> None:
     prepared = prepare(images.config())
-    emptied = prepared.data.without({0: Erased(slices=frozenset({1}))})
+    emptied = prepared.data.without({0: DeletedData(slices=frozenset({1}))})
     vectors = slice_embeddings(emptied, prepared.model)
     assert vectors[1] == pytest.approx(np.delete(vectors, 1, axis=0).mean(axis=0))
 
@@ -64,7 +64,7 @@ def test_first_updates_are_of_each_clients_own_records(images: World) -> None:
     prepared = prepare(run)
     whole = first_updates(run, prepared.data, prepared.model.stack)
     assert whole.any(axis=1).tolist() == [True] * CLIENTS
-    emptied = prepared.data.without({2: Erased(slices=frozenset({0, 1}))})
+    emptied = prepared.data.without({2: DeletedData(slices=frozenset({0, 1}))})
     without = first_updates(run, emptied, prepared.model.stack)
     assert without.any(axis=1).tolist() == [True, True, False, True]
     assert np.array_equal(np.delete(without, 2, axis=0), np.delete(whole, 2, axis=0))

@@ -141,7 +141,7 @@ def test_a_deleted_record_left_in(folder: RunFolder, images: World, config: Conf
     live = folder.live()
     assert verify(folder, command=warm()).counts == {"same": 9}
 
-    honest = prepare(config, live.description, live.erased())
+    honest = prepare(config, live.description, live.deleted)
     leaky = replace(honest, data=load_clients(config, live.description))
     elsewhere = RunFolder(tmp_path / "elsewhere", config, live.description)
     (target,) = [target for target in honest.targets if target.groups == (1,)]

@@ -17,7 +17,7 @@ from fedsgt.errors import InputError
 from fedsgt.runs.description import Description
 from fedsgt.runs.folder import RunFolder
 from fedsgt.runs.records import ClientData, load_clients
-from fedsgt.runs.state import Erased
+from fedsgt.runs.state import DeletedData
 from fedsgt.runs.traffic import add_traffic
 
 if TYPE_CHECKING:  # Flower is an optional package
@@ -28,7 +28,7 @@ class ClientAccess(Protocol):
     """One way to reach a run's clients: on this machine, or over a network."""
 
     def load_clients(
-        self, run: Config, known: Description | None = None, erased: Mapping[int, Erased] | None = None
+        self, run: Config, known: Description | None = None, erased: Mapping[int, DeletedData] | None = None
     ) -> ClientData:
         """Return what is known of the clients' records, without those that were erased."""
 
@@ -43,7 +43,7 @@ class LocalClients:
     """Clients whose records are all on this machine, in the run's source."""
 
     def load_clients(
-        self, run: Config, known: Description | None = None, erased: Mapping[int, Erased] | None = None
+        self, run: Config, known: Description | None = None, erased: Mapping[int, DeletedData] | None = None
     ) -> ClientData:
         if run.data.partition == "remote":
             raise InputError(

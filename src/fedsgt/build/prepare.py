@@ -18,7 +18,7 @@ from fedsgt.grouping import Grouping
 from fedsgt.plans import Plan
 from fedsgt.runs.description import ClientEntry, Description, ModuleEntry
 from fedsgt.runs.records import ClientData, load_clients, load_test
-from fedsgt.runs.state import Erased
+from fedsgt.runs.state import DeletedData
 from fedsgt.stack.model import OpenModel, open_model
 from fedsgt.store import Modules
 
@@ -70,7 +70,7 @@ class Prepared:
 
 
 def prepare(
-    run: Config, known: Description | None = None, erased: Mapping[int, Erased] | None = None
+    run: Config, known: Description | None = None, erased: Mapping[int, DeletedData] | None = None
 ) -> Prepared:
     """Prepare a new run, or a known one without its erased records, in the groups decided then."""
     return prepare_clients(run, load_clients(run, known, erased), known)

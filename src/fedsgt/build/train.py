@@ -76,7 +76,7 @@ def bring_up_to_date(
     while True:
         live = live_after_recovery(folder, recover)
         known = live.description
-        data = access.load_clients(folder.config, known, live.erased())
+        data = access.load_clients(folder.config, known, live.deleted)
         prepared = prepare_clients(folder.config, data, known)
         fresh = describe(prepared, known, live.position if live.dead else known.as_of)
         difference = known.difference(fresh, live.dead)

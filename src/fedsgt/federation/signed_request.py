@@ -24,7 +24,7 @@ from fedsgt.data import Client, client_hash
 from fedsgt.errors import InputError
 from fedsgt.federation.keys import check_signature, sign_bytes
 from fedsgt.files.encoding import frames, signed_json
-from fedsgt.runs.state import Erased, Live
+from fedsgt.runs.state import DeletedData, Live
 from fedsgt.unlearning.request import DeletionPart, Scope, records_left
 
 # The node key signs other things too, for Flower; none of them begins so.
@@ -131,7 +131,7 @@ class SignedRequest:
 
     def _part(self, live: Live, number: int) -> DeletionPart | None:
         body, left = self.body, records_left(live, number)
-        gone = live.erased().get(number, Erased())
+        gone = live.deleted.get(number, DeletedData())
         named = body.slices if body.scope != "client" else range(len(left))
         _check_range(body.client, named, left)
         _check_hashes(body, left, gone)
@@ -244,7 +244,7 @@ def _check_range(client: str, slices: Sequence[int], left: Sequence[int]) -> Non
             )
 
 
-def _check_hashes(body: RequestBody, left: Sequence[int], gone: Erased) -> None:
+def _check_hashes(body: RequestBody, left: Sequence[int], gone: DeletedData) -> None:
     for index in body.slices if body.scope == "records" else ():
         codes = body.records[str(index)]
         if not gone.records.isdisjoint(codes):

@@ -16,7 +16,7 @@ from fedsgt.files.encoding import seed_of
 from fedsgt.forgetting.membership import match
 from fedsgt.runs.folder import RunFolder
 from fedsgt.runs.records import ClientData, columns_of, load_clients, load_test
-from fedsgt.runs.state import Erased, Live
+from fedsgt.runs.state import DeletedData, Live
 
 
 @dataclass(frozen=True)
@@ -45,8 +45,8 @@ def find_attacked_records(
 ) -> AttackedRecords:
     """Find the deleted records, in the run's source or the file `given`, and match them with unseen ones."""
     data = load_clients(folder.config, live.description)
-    whole = data if given is None else _with_deleted_from(folder, data, live.erased(), given)
-    left = whole.without(live.erased())
+    whole = data if given is None else _with_deleted_from(folder, data, live.deleted, given)
+    left = whole.without(live.deleted)
     gone = _deleted(whole, left)
     if not gone:
         raise InputError(_not_found(folder, given))
@@ -62,7 +62,7 @@ def find_attacked_records(
 
 
 def _with_deleted_from(
-    folder: RunFolder, data: ClientData, erased: Mapping[int, Erased], file: Path
+    folder: RunFolder, data: ClientData, erased: Mapping[int, DeletedData], file: Path
 ) -> ClientData:
     """Return the clients with those records of the file that the ledger says were deleted from them."""
     if folder.config.data.id_column == ROW:
@@ -79,7 +79,7 @@ def _with_deleted_from(
     return replace(data, local=tuple(clients))
 
 
-def _with_deleted(client: Client, gone: Erased, found: Iterable[Record]) -> Client:
+def _with_deleted(client: Client, gone: DeletedData, found: Iterable[Record]) -> Client:
     """Return the client with its deleted records added from the found ones."""
     known = {record.id for record in client.records}
     owned = tuple(record for record in found if record.owner == client.name and record.id not in known)

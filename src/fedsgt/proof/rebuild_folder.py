@@ -19,7 +19,7 @@ from fedsgt.runs.artefacts import CONFIG, DESCRIPTION
 from fedsgt.runs.description import Description, ModuleEntry
 from fedsgt.runs.folder import RunFolder
 from fedsgt.runs.records import ClientData, columns_of, load_clients, make_rejoined
-from fedsgt.runs.state import Erased, Live
+from fedsgt.runs.state import DeletedData, Live
 
 RECORDS, NOTES = "records", "notes.json"
 TookPart = Mapping[str, Sequence[Sequence[str]]]
@@ -35,7 +35,7 @@ def write_retained(
     described = _described(live.description, modules)
     gone = {
         number: {"slices": sorted(erased.slices), "records": sorted(erased.records)}
-        for number, erased in live.erased().items()
+        for number, erased in live.deleted.items()
     }
     remote = folder.config.data.partition == "remote"
     notes = {"took_part": took_part, "erased": gone if remote else {}}
@@ -47,7 +47,7 @@ def write_retained(
 
 def _write_records(path: Path, folder: RunFolder, live: Live, described: Description) -> Config:
     """Write a file of records for each client, and return the settings to read them with."""
-    data = load_clients(folder.config, live.description, live.erased())
+    data = load_clients(folder.config, live.description, live.deleted)
     modules = described.modules
     # A sample of modules needs the records of its own groups only; the others stay out of the folder.
     groups = {group for entry in modules for group in entry.groups}
@@ -67,11 +67,11 @@ def _wait_for_all(run: Config) -> Config:
     return run.model_copy(update={"engine": run.engine.model_copy(update={"absent": "wait"})})
 
 
-def read_notes(folder: RunFolder) -> tuple[TookPart, dict[int, Erased]]:
+def read_notes(folder: RunFolder) -> tuple[TookPart, dict[int, DeletedData]]:
     """Return the clients of each module's rounds, and the records that remote clients must leave out."""
     notes = json.loads((folder.path / NOTES).read_text(encoding="utf-8"))
     erased = {
-        int(number): Erased(frozenset(gone["slices"]), frozenset(gone["records"]))
+        int(number): DeletedData(frozenset(gone["slices"]), frozenset(gone["records"]))
         for number, gone in notes["erased"].items()
     }
     return notes["took_part"], erased

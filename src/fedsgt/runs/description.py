@@ -17,11 +17,11 @@ from fedsgt.plans import Plan
 from fedsgt.words import first_problem
 
 
-class Part(BaseModel):
+class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
-class ClientEntry(Part):
+class ClientEntry(_Strict):
     """A client as the server knows it: fingerprints and numbers of records, slice by slice."""
 
     name: str
@@ -33,7 +33,7 @@ class ClientEntry(Part):
     """Public key of a client that holds its data itself, on its own machine: it signs its requests."""
 
 
-class ModuleEntry(Part):
+class ModuleEntry(_Strict):
     """A wanted module."""
 
     key: str
@@ -42,7 +42,7 @@ class ModuleEntry(Part):
     prefix: list[str]
 
 
-class Description(Part):
+class Description(_Strict):
     """The file `run.json` of a run folder."""
 
     format: Literal[1] = 1

@@ -30,7 +30,7 @@ from fedsgt.runs.artefacts import (
 from fedsgt.runs.dependencies import Dead
 from fedsgt.runs.description import Description
 from fedsgt.runs.destruction import destroy, sweep
-from fedsgt.runs.state import Live, Watch
+from fedsgt.runs.state import Live, LiveState
 from fedsgt.store import Folder, Modules, open_objects
 
 PINNED = re.compile(r"(.+)@(\d+)")  # a run's folder, and a position in its ledger
@@ -66,13 +66,13 @@ class RunFolder:
         return ledger
 
     @cached_property
-    def _watch(self) -> Watch:
+    def _state(self) -> LiveState:
         path = self.path  # not itself: a folder that nobody uses any more closes its ledger at once
-        return Watch(self.ledger, lambda: read_description(path), lambda: _stamp(path / DESCRIPTION))
+        return LiveState(self.ledger, lambda: read_description(path), lambda: _stamp(path / DESCRIPTION))
 
     def live(self) -> Live:
         """What may be served and trained at this moment; to be asked again before every use."""
-        return self._watch.live()
+        return self._state.live()
 
     def present(self) -> frozenset[str]:
         """Keys of the modules that are there, by their manifests; content is checked when it is read."""

@@ -21,7 +21,7 @@ from fedsgt.data import (
 from fedsgt.errors import InputError
 from fedsgt.runs.description import ClientEntry, Description
 from fedsgt.runs.folder import PINNED, open_run
-from fedsgt.runs.state import Erased, erased_after
+from fedsgt.runs.state import DeletedData, deleted_after
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class ClientData:
         """All clients, of whichever kind the run has."""
         return self.remote or self.local
 
-    def without(self, erased: Mapping[int, Erased]) -> ClientData:
+    def without(self, erased: Mapping[int, DeletedData]) -> ClientData:
         """Return the local clients without what was deleted, given by the number of the client."""
         left = [
             client.retained(gone.slices, gone.records) if (gone := erased.get(number)) else client
@@ -53,7 +53,7 @@ class ClientData:
 def load_clients(
     config: Config,
     known: Description | None = None,
-    erased: Mapping[int, Erased] | None = None,
+    erased: Mapping[int, DeletedData] | None = None,
     only: Collection[int] | None = None,
 ) -> ClientData:
     """Load the clients of a new run, or those of a known run without what was deleted from them.
@@ -121,7 +121,7 @@ def input_columns(config: Config) -> tuple[str, ...]:
 
 
 def _is_read(
-    number: int, entry: ClientEntry, erased: Mapping[int, Erased], only: Collection[int] | None
+    number: int, entry: ClientEntry, erased: Mapping[int, DeletedData], only: Collection[int] | None
 ) -> bool:
     """Return whether the source of a rejoined client is read: it may be gone if all of it was deleted."""
     gone = erased[number].slices if number in erased else frozenset()
@@ -154,7 +154,7 @@ def _deleted_in(pinned_run: str) -> set[str]:
     requests = [entry for entry in live.requests if entry.position <= int(pinned[2])]
     # Records of rejoined clients are in sources of their own, so those need not be read.
     whole = load_clients(other.config, live.description, only=())
-    left = whole.without(erased_after({}, requests))
+    left = whole.without(deleted_after({}, requests))
     gone: set[str] = set()
     for entry, before, after in zip(live.description.clients, whole.local, left.local, strict=True):
         if entry.source is None:

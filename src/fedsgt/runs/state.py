@@ -1,4 +1,4 @@
-"""What of a run is live: its description, and the deletions in the ledger that came after it."""
+"""The state of a run: what is live, by its description and the deletions in its ledger since."""
 
 from __future__ import annotations
 
@@ -15,46 +15,57 @@ from fedsgt.runs.description import Description, ModuleEntry
 
 
 @dataclass(frozen=True)
-class Erased:
-    """What one client has had deleted: whole slices, and records by their salted hashes."""
+class DeletedData:
+    """Everything that one client has had deleted."""
 
     slices: frozenset[int] = frozenset()
+    """Indices of slices that were deleted whole."""
     records: frozenset[str] = frozenset()
+    """Salted hashes of the ids of single records."""
 
 
 @dataclass(frozen=True)
 class Live:
-    """A run at one version of its ledger. A module is live if no deletion has hit any of its groups."""
+    """The live part of a run at one position of its ledger.
+
+    A group is dead once a deletion has hit it, and a module is live as long as none of its groups is dead.
+    Being live is a matter of the ledger alone: a live module may not be trained yet, and a dead one may still
+    be on disk. So this is asked for anew before every use, and `after` tells what one more entry changes.
+    """
 
     description: Description = field(repr=False)
     position: int
-    """The ledger's version: the position of its last entry."""
+    """Position of the ledger's last entry."""
     requests: tuple[Entry, ...] = field(repr=False)
+    """All deletion requests so far, oldest first."""
     finished: frozenset[int] = field(repr=False, default=frozenset())
     """Positions of the requests whose bytes are destroyed."""
-    gone: Mapping[int, Erased] = field(repr=False, default_factory=dict)
+    deleted: Mapping[int, DeletedData] = field(repr=False, default_factory=dict)
+    """All data deleted so far, by the number of the client."""
 
     @cached_property
     def dead(self) -> frozenset[int]:
-        """Groups that were hit since the description was made."""
+        """Groups that deletions have hit since the description was made."""
         return hit_after(self.requests, self.description.as_of)
 
     @property
     def last_request(self) -> int:
+        """Position of the last request; 0 before the first."""
         return self.requests[-1].position if self.requests else 0
 
     def modules(self) -> list[ModuleEntry]:
-        """The wanted modules that may be served, trained or not."""
+        """Return the live modules of the plan, trained or not."""
         dead = self.dead
         return [entry for entry in self.description.modules if dead.isdisjoint(entry.groups)]
 
     @cached_property
     def depths(self) -> NDArray[np.int64]:
-        """How many groups of each sequence stand before its first dead one."""
+        """Number of groups of each sequence before its first dead one."""
         return self.description.depths_before(self.dead)
 
     def dying(self, groups: Iterable[int]) -> set[tuple[int, ...]]:
-        """Prefixes of the live modules that a hit of these groups kills; the time goes with their number."""
+        """Return the prefixes of the live modules that a hit of these groups kills."""
+        # From each sequence's first hit group on, so that the time goes with the number that die.
         found: set[tuple[int, ...]] = set()
         firsts = self.description.depths_before(set(groups))
         for order, first, depth in zip(self.description.sequences, firsts, self.depths, strict=True):
@@ -62,7 +73,7 @@ class Live:
         return found
 
     def dead_modules(self) -> list[ModuleEntry]:
-        """The modules that may neither be served nor be kept."""
+        """Return the modules that may neither be served nor be kept."""
         return modules_in(self.description, self.dead)
 
     def hit_slices(self) -> list[str]:
@@ -76,7 +87,7 @@ class Live:
         return list(found)
 
     def prefixes(self, present: Collection[str]) -> list[tuple[int, ...]]:
-        """The live part of each sequence: up to its first module that is dead or not there."""
+        """Return the live prefix of each sequence: up to its first module that is dead or not present."""
         dead, keys = self.dead, self.description.keys
         found = []
         for order in self.description.sequences:
@@ -88,12 +99,8 @@ class Live:
             found.append(tuple(order[:depth]))
         return found
 
-    def erased(self) -> Mapping[int, Erased]:
-        """By number of the client: all that was deleted so far."""
-        return self.gone
-
     def after(self, entries: Sequence[Entry]) -> Live:
-        """The same run with more of its ledger."""
+        """Return the state after these further entries of the ledger."""
         requests = [entry for entry in entries if entry.kind == Kind.REQUEST]
         done = {entry.body["request"] for entry in entries if entry.kind == Kind.DESTROYED}
         return replace(
@@ -101,17 +108,17 @@ class Live:
             position=entries[-1].position if entries else self.position,
             requests=(*self.requests, *requests),
             finished=self.finished | done,
-            gone=erased_after(self.gone, requests),
+            deleted=deleted_after(self.deleted, requests),
         )
 
     def until(self, request: Entry) -> Live:
-        """The same run when this request came; what was deleted since stays deleted."""
+        """Return the state when this request came; data that was deleted since stays deleted."""
         known = tuple(entry for entry in self.requests if entry.position <= request.position)
         return replace(self, position=request.position, requests=known)
 
 
-def erased_after(before: Mapping[int, Erased], requests: Iterable[Entry]) -> dict[int, Erased]:
-    """By number of the client: all that was deleted so far."""
+def deleted_after(before: Mapping[int, DeletedData], requests: Iterable[Entry]) -> dict[int, DeletedData]:
+    """Return all data deleted before and by these requests, by the number of the client."""
     slices: dict[int, set[int]] = {}
     records: dict[int, set[str]] = {}
     for request in requests:
@@ -123,14 +130,15 @@ def erased_after(before: Mapping[int, Erased], requests: Iterable[Entry]) -> dic
                 slices.setdefault(number, set()).update(part["slices"])
     found = dict(before)
     for number in slices.keys() | records.keys():
-        known = found.get(number, Erased())
-        found[number] = Erased(
+        known = found.get(number, DeletedData())
+        found[number] = DeletedData(
             known.slices.union(slices.get(number, ())), known.records.union(records.get(number, ()))
         )
     return found
 
 
 def hit_after(requests: Sequence[Entry], position: int) -> frozenset[int]:
+    """Return the groups that were hit by requests after this position of the ledger."""
     hit: set[int] = set()
     for request in reversed(requests):
         if request.position <= position:
@@ -140,7 +148,7 @@ def hit_after(requests: Sequence[Entry], position: int) -> frozenset[int]:
 
 
 def modules_in(description: Description, groups: Iterable[int]) -> list[ModuleEntry]:
-    """The modules that depend on any of these groups, each once."""
+    """Return the modules that depend on any of these groups, each once."""
     found = {
         entry.key: entry
         for group in groups
@@ -150,8 +158,11 @@ def modules_in(description: Description, groups: Iterable[int]) -> list[ModuleEn
     return list(found.values())
 
 
-class Watch:
-    """Keeps up with the ledger and the description: a query and a look at a file while nothing changes."""
+class LiveState:
+    """Keeps a run's state up to date with its ledger and its description.
+
+    As long as nothing changes, asking for it costs one query and one look at a file.
+    """
 
     def __init__(
         self,
@@ -164,12 +175,12 @@ class Watch:
         self.seen: tuple[int, ...] = ()
 
     def live(self) -> Live:
-        """The run as the ledger has it at this moment."""
+        """Return what is live at this moment."""
         known, head, stamp = self.now, self.ledger.head(), self.stamp()
         if known is not None and head == known.position and stamp == self.seen:
             return known
         entries = self.ledger.entries(after=known.position if known else 0)
-        # Read after the ledger: what is described may be newer than the entries, never older than they say.
+        # Read after the ledger, so that the description may be newer than the entries, but never older.
         if known is None or stamp != self.seen:
             described = self.read_description()
             known = replace(known, description=described) if known else Live(described, 0, ())

@@ -21,7 +21,7 @@ from fedsgt.runs.description import Description
 from fedsgt.runs.destruction import Artefact
 from fedsgt.runs.folder import RunFolder
 from fedsgt.runs.records import ClientData, load_clients
-from fedsgt.runs.state import Erased, Live
+from fedsgt.runs.state import DeletedData, Live
 
 RowsByFile: TypeAlias = dict[Path, dict[str, str]]
 Stamps: TypeAlias = dict[Path, tuple[int, int, int] | None]
@@ -134,7 +134,7 @@ def rows_to_erase(folder: RunFolder, live: Live, reader: SourceReader) -> RowsBy
             for number in numbers:
                 # Nothing can be taken out of a file that cannot be read: there the ledger is the tombstone.
                 with suppress(InputError):
-                    rows |= _deleted_rows(reader.client(number), live.erased()[number])
+                    rows |= _deleted_rows(reader.client(number), live.deleted[number])
             if rows:
                 found[path] = rows
     return found
@@ -154,7 +154,7 @@ def erase_rows(folder: RunFolder, rows: RowsByFile) -> None:
         rewrite_parquet(path, folder.config.data.id_column, gone)
 
 
-def _deleted_rows(client: Client, erased: Erased) -> dict[str, str]:
+def _deleted_rows(client: Client, erased: DeletedData) -> dict[str, str]:
     kept = {record.id for record in client.retained(erased.slices, erased.records).records}
     return {record.id: client.hash_of(record.id) for record in client.records if record.id not in kept}
 
@@ -163,7 +163,7 @@ def _touched(folder: RunFolder, live: Live) -> dict[Path, set[int]]:
     """Return the files that deleted records were in, with the numbers of the clients that deleted any."""
     if folder.config.data.erase == "tombstone":
         return {}
-    erased = live.erased().keys()
+    erased = live.deleted.keys()
     return {
         path: numbers & erased
         for path, numbers in sources(folder, live.description).items()

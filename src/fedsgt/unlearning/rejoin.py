@@ -46,7 +46,7 @@ def rejoin(folder: RunFolder, client: str, source: Path, slices: int, groups: in
             known, first = live.description, live.description.groups
             entry = _entry(folder, known, client, source, slices)
             wider = _widened(known, entry, groups, live.prefixes(folder.present()))
-            prepared = prepare(folder.config, wider, live.erased())
+            prepared = prepare(folder.config, wider, live.deleted)
             _check(prepared, entry.name)
             fresh = describe(prepared, wider, live.position if live.dead else known.as_of)
             with folder.publishing() as now:

@@ -20,7 +20,7 @@ from fedsgt.ledger.kinds import Kind
 from fedsgt.ledger.ledger import Entry
 from fedsgt.runs.description import Description
 from fedsgt.runs.folder import RunFolder
-from fedsgt.runs.state import Erased, Live
+from fedsgt.runs.state import DeletedData, Live
 from fedsgt.unlearning.erase import SourceReader
 
 AGAIN = "~"  # client-3~2 is client-3 the second time
@@ -158,7 +158,7 @@ def _records(
     found: set[str] = set()
     parts = []
     for number in numbers:
-        gone = live.erased().get(number, Erased())
+        gone = live.deleted.get(number, DeletedData())
         client = clients[number].retained(gone.slices, gone.records)
         known = {record.id for record in client.records}
         here = [name for name in wanted if name in known]
@@ -203,7 +203,7 @@ def _slices(folder: RunFolder, live: Live, deletion: Deletion, numbers: Sequence
         for index in deletion.slices or ():
             if not 0 <= index < len(left):
                 raise InputError(f"client {name} has no slice {index}; it has 0 to {len(left) - 1}")
-            if index in live.erased().get(number, Erased()).slices:
+            if index in live.deleted.get(number, DeletedData()).slices:
                 before = _request_with(live, partial(_whole_slice, number, index))
                 raise InputError(f"slice {index} of client {name} {before}; nothing was changed")
         chosen = tuple(sorted(set(deletion.slices or range(len(left)))))

@@ -23,7 +23,7 @@ def records(
     folder = open_run(run)
     live = folder.live()
     numbers = enrolments(live.description, client)
-    clients = load_clients(folder.config, live.description, live.erased(), only=numbers).local
+    clients = load_clients(folder.config, live.description, live.deleted, only=numbers).local
     found = [
         {"client": clients[number].name, "id": record.id, "slice": index, "group": group}
         for number in numbers

@@ -29,7 +29,7 @@ from fedsgt.files.encoding import frames
 from fedsgt.runs.description import ClientEntry, Description
 from fedsgt.runs.folder import RunFolder
 from fedsgt.runs.records import ClientData
-from fedsgt.runs.state import Erased
+from fedsgt.runs.state import DeletedData
 from fedsgt.words import LONGEST_MESSAGE, printable
 
 HASH = re.compile(r"[0-9a-f]{64}")
@@ -44,7 +44,7 @@ class RemoteClients:
 
     def __init__(self, grid: Grid, keys: Mapping[str, str], tell: Listener, pause: float = 0.5) -> None:
         self.grid, self.keys, self.tell, self.pause = grid, keys, tell, pause
-        self.erased: Mapping[str, Erased] = {}
+        self.erased: Mapping[str, DeletedData] = {}
 
     def nodes(self) -> dict[str, Connection]:
         """The node of each client that is connected, known by its key."""
@@ -57,7 +57,7 @@ class RemoteClients:
         return found
 
     def load_clients(
-        self, run: Config, known: Description | None = None, erased: Mapping[int, Erased] | None = None
+        self, run: Config, known: Description | None = None, erased: Mapping[int, DeletedData] | None = None
     ) -> ClientData:
         """What each client shows of its records, without those that were deleted."""
         if run.data.labels is None:
@@ -98,7 +98,7 @@ class RemoteClients:
         return False  # a round goes on without a client whose update is refused
 
     def _about(self, run: Config, known: Description | None, client: str, slices: int) -> dict[str, Any]:
-        gone = self.erased.get(client, Erased())
+        gone = self.erased.get(client, DeletedData())
         return {
             "run": known.id if known else "",
             "client": client,
@@ -158,7 +158,7 @@ class RemoteClients:
 
     def _gone(self, known: Description | None, entry: ClientEntry) -> RemoteClient | None:
         """A client that has deleted all it had is asked nothing any more: it may be gone for good."""
-        erased = self.erased.get(entry.name, Erased()).slices
+        erased = self.erased.get(entry.name, DeletedData()).slices
         if known is None or entry.node is None or not erased.issuperset(range(len(entry.slices))):
             return None
         # Marks of nothing, that stay the same however often they are asked for.
