@@ -23,7 +23,7 @@ from fedsgt.build.targets import Target
 from fedsgt.config import Config
 from fedsgt.engine.cache import ActivationCache
 from fedsgt.engine.inprocess import InProcess
-from fedsgt.engine.worker import Worker
+from fedsgt.files.tensors import Tensors
 from fedsgt.stack import profile
 from fedsgt.stack.stack import Stack
 
@@ -92,25 +92,27 @@ def backwards(target: Target) -> float:
 
 
 def parents_kept_by_number(patch: pytest.MonkeyPatch) -> None:
-    """A worker that takes as many modules as it has folded for the ones it should fold."""
+    """Break the stack: it keeps the modules that it has if as many others are to be loaded."""
+    inner, loaded = Stack.load, dict[int, int]()
 
-    def broken(self: Worker, parents: tuple[str, ...]) -> None:
-        if self.loaded is None or len(self.loaded) != len(parents):
-            self.stack.load([self._module(key) for key in parents])
-            self.loaded = parents
+    def broken(self: Stack, modules: Sequence[Tensors]) -> None:
+        if loaded.get(id(self)) != len(modules):
+            inner(self, modules)
+            loaded[id(self)] = len(modules)
 
-    patch.setattr(Worker, "_load", broken)
+    patch.setattr(Stack, "load", broken)
 
 
 def parents_kept(patch: pytest.MonkeyPatch) -> None:
-    """A worker that folds once for all."""
+    """Break the stack: it keeps the first modules for good."""
+    inner, loaded = Stack.load, set[int]()
 
-    def broken(self: Worker, parents: tuple[str, ...]) -> None:
-        if self.loaded is None:
-            self.stack.load([self._module(key) for key in parents])
-            self.loaded = parents
+    def broken(self: Stack, modules: Sequence[Tensors]) -> None:
+        if id(self) not in loaded:
+            inner(self, modules)
+            loaded.add(id(self))
 
-    patch.setattr(Worker, "_load", broken)
+    patch.setattr(Stack, "load", broken)
 
 
 def global_start(patch: pytest.MonkeyPatch) -> None:
@@ -266,7 +268,7 @@ def test_cached_or_not_and_whatever_happened_to_the_cache(
         fingerprint for client in prepared.clients for fingerprint in client.fingerprints()
     }
     with monkeypatch.context() as patch:
-        patch.setattr(Worker, "_compute", None)  # all of it comes from the cache
+        patch.setattr(Stack, "lower", None)  # all of it comes from the cache
         assert again(cached, tmp_path / "again", folder.cache) == uncached
     whole = files[0].read_bytes()
     for file, damage in zip(files, DAMAGES.values(), strict=False):

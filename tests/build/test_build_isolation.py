@@ -229,16 +229,15 @@ def uncounted(patch: pytest.MonkeyPatch) -> None:
 
 def lower_layers_over_all_slices(patch: pytest.MonkeyPatch) -> None:
     """Activations of a record are centred by those of all records seen so far."""
-    inner = Worker._items
-    seen: dict[str, Any] = {}
+    inner = Stack.lower
+    seen: list[torch.Tensor] = []
 
-    def broken(self: Worker, part: Slice, cache: Any) -> Any:
-        items = inner(self, part, cache)
-        seen.update({r.id: item["hidden"] for r, item in zip(part.records, items, strict=True)})
-        mean = np.mean([hidden.mean() for hidden in seen.values()], dtype=np.float32)
-        return [{"hidden": item["hidden"] - mean} for item in items]
+    def broken(self: Stack, batch: Any) -> torch.Tensor:
+        hidden = inner(self, batch)
+        seen.append(hidden.mean())
+        return hidden - torch.stack(seen).mean()
 
-    patch.setattr(Worker, "_items", broken)
+    patch.setattr(Stack, "lower", broken)
 
 
 def key_of_all_groups(patch: pytest.MonkeyPatch) -> None:

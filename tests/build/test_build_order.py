@@ -22,7 +22,7 @@ from fedsgt.engine.task import Result, Task
 from fedsgt.files.tensors import Tensors
 from fedsgt.plans import make
 from fedsgt.runs.folder import open_run
-from fedsgt.store import Folder, Modules
+from fedsgt.store import Folder, Manifest, Modules
 
 RECIPE = Recipe({}, "b" * 64, {})
 
@@ -340,18 +340,16 @@ class Witness(Quiet):
 def test_a_phase_leaves_the_phases_below_it_alone(
     images: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: bool
 ) -> None:
-    inner = Build._step
+    inner = Modules.put
 
-    def writes_below(self: Build, running: dict[str, object]) -> str | None:
-        """Puts the parent again: the same bytes, but written."""
-        done = inner(self, running)  # type: ignore[arg-type]
-        parent = None if done is None else self.modules.manifest(done).parent
-        if parent is not None:
-            self.modules.put(self.modules.manifest(parent), self.modules.get(parent))
-        return done
+    def writes_below(self: Modules, manifest: Manifest, tensors: Tensors) -> Manifest:
+        """Put the parent again too: the same bytes, but written."""
+        if manifest.parent is not None:
+            inner(self, self.manifest(manifest.parent), self.get(manifest.parent))
+        return inner(self, manifest, tensors)
 
     if broken:
-        monkeypatch.setattr(Build, "_step", writes_below)
+        monkeypatch.setattr(Modules, "put", writes_below)
     witness = Witness(tmp_path / "run")
     backbone = hash_of(images.folder / "vit")
     if broken:

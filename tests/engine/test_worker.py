@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import chain, product
+from typing import Any
 
 import numpy as np
 import pytest
 from tiny_world import World
 
 from fedsgt.build.prepare import Prepared, prepare
-from fedsgt.data import Record, Slice
+from fedsgt.data import Record
 from fedsgt.engine.worker import Setup, Worker
 from fedsgt.errors import InputError
 from fedsgt.files.tensors import Tensors
@@ -106,13 +107,13 @@ def test_named_records_are_computed_once_for_all_predictions_and_others_are_not_
     setup: Setup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     worker, computed = Worker(setup), list[str]()
-    inner = worker._compute
+    inner = worker.inputs.item
 
-    def compute(part: Slice) -> list[Item]:
-        computed.append(part.fingerprint)
-        return inner(part)
+    def noted(record: str, content: Any) -> Item:
+        computed.append(record)
+        return inner(record, content)
 
-    monkeypatch.setattr(worker, "_compute", compute)
+    monkeypatch.setattr(worker.inputs, "item", noted)
     assert setup.test is not None
     named, nameless = ([*replace(setup.test, fingerprint=name).parts(4)] for name in ("test", ""))
     for parts in (named, nameless):
@@ -120,7 +121,7 @@ def test_named_records_are_computed_once_for_all_predictions_and_others_are_not_
         assert np.array_equal(one, two)
     names = [part.fingerprint for part in named]
     assert len(set(names)) == len(names) > 1
-    assert computed == [*names, *[""] * (2 * len(nameless))]
+    assert computed == 3 * [record.id for record in setup.test.records], "once with names, twice without"
     assert set(worker.prepared) == set(names)
     other = next(setup.test.parts(3))
     assert worker.predict([KEYS], other).shape[1] == len(other), "parts of another size are other parts"

@@ -23,9 +23,9 @@ from experiments.harness.sharing import Shared
 from experiments.harness.statistics import Mean, difference, mean_of
 from fedsgt.build.train import train
 from fedsgt.engine.events import ignore
-from fedsgt.engine.worker import Worker
 from fedsgt.errors import InputError
 from fedsgt.serving.evaluation import evaluate
+from fedsgt.stack.stack import Stack
 from fedsgt.unlearning.unlearn import recover
 
 TINY = [
@@ -106,7 +106,7 @@ def test_frozen_layers_are_computed_once_for_all_runs_and_a_deletion_takes_only_
     kept = list((tmp_path / "activations").rglob("*.activations"))
     assert kept, "nothing is kept: the test shows nothing"
     with monkeypatch.context() as patch:
-        patch.setattr(Worker, "_compute", None)  # not called
+        patch.setattr(Stack, "lower", None)  # not called
         other = bench.config("digits", 0, overrides=[*lower, "training.learning_rate=0.1"], shared=False)
         second = bench.trained(other)
     mark = second.folder.description.clients[0].slices[0]

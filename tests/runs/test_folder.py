@@ -75,12 +75,20 @@ def test_how_it_is_carried_out_and_served_may_change(images: World, done: Path, 
 
 
 def test_defaults_are_the_same_when_given(images: World, done: Path) -> None:
-    train(images.config("grouping.groups=2", "peft.alpha=16", "training.clip=1"), done, Quiet())
+    written, quiet = (done / "run.json").read_bytes(), Quiet()
+    folder = train(images.config("grouping.groups=2", "peft.alpha=16", "training.clip=1"), done, quiet)
+    assert quiet.modules == [], "nothing is trained again"
+    assert (done / "run.json").read_bytes() == written
+    assert folder.live().position == open_run(done).live().position
+    assert {entry.key for entry in folder.live().modules()} == set(folder.description.keys.values())
 
 
 def test_a_changed_description_works_everything_out_anew(images: World) -> None:
     first = describe(prepare(images.config()))
-    assert (first.groups_of, len(first.keys), len(first.prints)) is not None
+    # Each of these is worked out once and kept; the copy below must not inherit any of them.
+    assert [len(groups) for groups in first.groups_of] == [len(client.slices) for client in first.clients]
+    assert set(first.keys) == {tuple(entry.groups) for entry in first.modules}
+    assert set(first.prints) == set(range(first.groups))
     assert first.depths_before({0}).tolist() == [0, 1, 2]
     orders = [order[:1] for order in first.sequences]
     modules = [entry for entry in first.modules if len(entry.groups) == 1]
@@ -90,6 +98,7 @@ def test_a_changed_description_works_everything_out_anew(images: World) -> None:
     assert again == Description.read(again.to_text(), "text")
     assert again.groups_of[0][0] == 0
     assert set(again.keys) == {(0,), (1,), (2,)}
+    assert set(again.prints) == {0, 1, 2}
     assert again.depths_before({0}).tolist() == [0, 1, 1]
 
 
