@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -17,14 +18,16 @@ from fedsgt.certificates.keys import PublicKey, SigningKey
 from fedsgt.certificates.signatures import read_certificate
 from fedsgt.engine.cache import ActivationCache
 from fedsgt.errors import InputError
+from fedsgt.ledger.kinds import Kind
 from fedsgt.runs.artefacts import bury_activations
 from fedsgt.runs.destruction import destroy
 from fedsgt.runs.folder import RunFolder
 from fedsgt.runs.state import Live
 from fedsgt.serving.export import export_sequence
 from fedsgt.unlearning import unlearn as unlearning
-from fedsgt.unlearning.request import Deletion, locate
-from fedsgt.unlearning.unlearn import Receipt, accept, preview, recover, unfinished, unlearn
+from fedsgt.unlearning.erase import SourceReader
+from fedsgt.unlearning.request import Deletion, DeletionPart, locate
+from fedsgt.unlearning.unlearn import Receipt, accept, accept_parts, preview, recover, unfinished, unlearn
 
 # Modules in the top layer only, so that there are kept activations to destroy.
 SETTINGS = ("peft.layers=1", "engine.trackers=[]")
@@ -308,6 +311,37 @@ def test_counts_are_of_records_that_are_there(images: World, folder: RunFolder) 
     assert unlearn(folder, both).records == len(held) - 3
     with pytest.raises(InputError, match="there is no record left to delete"):
         unlearn(folder, [Deletion("c0")])
+
+
+def tell_built(folder: RunFolder) -> None:
+    with folder.ledger.writing() as writer:
+        writer.append(Kind.BUILT, {"modules": len(folder.present())})
+
+
+@pytest.mark.parametrize(
+    ("between", "times"),
+    [
+        (lambda other: accept(other, [Deletion("c0", slices=(0,))]), 2),
+        (lambda other: other.describe_anew(other.description), 2),
+        (tell_built, 1),
+    ],
+    ids=["another request", "a new description", "new modules"],
+)
+def test_records_that_may_have_moved_meanwhile_are_located_again(
+    folder: RunFolder, between: Callable[[RunFolder], object], times: int
+) -> None:
+    other, seen = copied_view(folder), list[int]()
+
+    def find(live: Live) -> list[DeletionPart]:
+        seen.append(live.position)
+        parts = locate(folder, live, [Deletion("c1", slices=(0,))], SourceReader(folder))
+        if len(seen) == 1:
+            between(other)
+        return parts
+
+    receipt = accept_parts(folder, find, "content")
+    assert len(seen) == times
+    assert receipt.position == folder.ledger.head() > seen[-1]
 
 
 def test_a_twin_that_comes_in_at_the_same_time_gets_the_same_answer(folder: RunFolder) -> None:
