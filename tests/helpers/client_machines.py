@@ -15,7 +15,7 @@ from tiny_world import LABELS, World, build
 
 from fedsgt.build.prepare import describe, prepare_clients
 from fedsgt.config import Config
-from fedsgt.engine.flower.local_grid import RUN, LocalGrid
+from fedsgt.engine.flower.local import RUN, LocalGrid
 from fedsgt.federation.client import node_app
 from fedsgt.federation.client.records import ClientRecords
 from fedsgt.federation.keys import known_keys, make_authority, make_client

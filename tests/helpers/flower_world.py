@@ -13,8 +13,7 @@ from fedsgt.build.prepare import Prepared
 from fedsgt.config import Config
 from fedsgt.engine.events import Listener
 from fedsgt.engine.flower.engine import FlowerEngine
-from fedsgt.engine.flower.local import nodes_of
-from fedsgt.engine.flower.local_grid import LocalGrid
+from fedsgt.engine.flower.local import LocalGrid, connections_of
 from fedsgt.engine.flower.messages import TrainingAnswer, TrainingOrder
 from fedsgt.engine.flower.node import ModuleCache, Node, PoolNode, SharedStore, make_client_app
 from fedsgt.engine.pool import Inline
@@ -45,9 +44,11 @@ class Gone(Exception):
 
 
 class Patchy(LocalGrid):
-    """Clients may be away for so many messages, or never answer."""
+    """A grid in which one node never answers, or answers with another text at the end of a training."""
 
     silent: int | None = None
+    liar: int | None = None
+    lie = ""
 
     def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
         waiting = [entry for entry in self.queue if entry[1].metadata.dst_node_id == self.silent]
@@ -56,6 +57,10 @@ class Patchy(LocalGrid):
             return []
         found = list(super().pull_messages(names))
         self.queue.extend(waiting)
+        for reply in found:
+            metadata = reply.metadata
+            if metadata.src_node_id == self.liar and metadata.message_type == "query.end":
+                reply.content.config_records["fedsgt"]["json"] = self.lie
         return found
 
 
@@ -68,7 +73,10 @@ class Nodes(LocalClients):
         spoil: Spoil = lambda order, answer: answer,
         module_cache: Callable[[Prepared], ModuleCache] | None = None,
         silent: bool = False,
+        lie: str | None = None,
+        ours: bool = True,
     ) -> None:
+        self.lie, self.ours = lie, ours
         self.client, self.spoil, self.module_cache, self.silent = client, spoil, module_cache, silent
         self.orders: list[TrainingOrder] = []
         self.last: FlowerEngine | None = None
@@ -81,10 +89,12 @@ class Nodes(LocalClients):
         odd = Odd(PoolNode(Inline(setup), module_cache), self.client, self._spoiled)
         seen = make_client_app(lambda context: self._watched(odd))
         grid = Patchy(seen, len(setup.slices))
-        nodes = nodes_of(grid, setup.slices)
+        nodes = connections_of(grid, setup.slices)
         grid.silent = nodes[self.client].node if self.silent else None
+        if self.lie is not None:
+            grid.liar, grid.lie = nodes[self.client].node, self.lie
         server = Server(prepared.model.stack, folder.modules.get, prepared.run.training)
-        info = run_info(folder, prepared)
+        info = replace(run_info(folder, prepared), ours=self.ours)
         engine = FlowerEngine(grid, lambda: nodes, server, info, prepared.run.engine, tell, pause=0.01)
         self.last = engine
         with engine, counted_in(folder, engine.traffic):

@@ -21,7 +21,7 @@ from fedsgt.runs.state import DeletedData
 from fedsgt.runs.traffic import add_traffic
 
 if TYPE_CHECKING:  # Flower is an optional package
-    from fedsgt.engine.flower.transport import RunInfo
+    from fedsgt.engine.flower.orders import RunInfo
 
 
 class ClientAccess(Protocol):
@@ -88,7 +88,7 @@ def counted_in(folder: RunFolder, traffic: Traffic) -> Iterator[None]:
 
 def run_info(folder: RunFolder, prepared: Prepared) -> RunInfo:
     """Return what the Flower engine knows of a run: numbers of records, and which modules are there."""
-    from fedsgt.engine.flower.transport import RunInfo
+    from fedsgt.engine.flower.orders import RunInfo
 
     sizes = {client.name: client.slice_sizes() for client in prepared.clients}
     return RunInfo(

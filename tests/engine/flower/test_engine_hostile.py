@@ -9,16 +9,14 @@ from pathlib import Path
 
 import pytest
 from flower_world import Nodes
-from flwr.app import Array, ArrayRecord, ConfigRecord, Message, RecordDict
+from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
 from tiny_world import Quiet, World, made, trained
 
-from fedsgt.build.client_access import run_info
 from fedsgt.build.prepare import Prepared
 from fedsgt.build.train import train
 from fedsgt.engine.events import Listener
 from fedsgt.engine.flower.engine import FlowerEngine
 from fedsgt.engine.flower.messages import TrainingAnswer, TrainingOrder, decode_answer
-from fedsgt.engine.flower.transport import RunInfo, Transport
 from fedsgt.errors import InputError
 from fedsgt.ledger.kinds import Kind
 from fedsgt.runs.folder import RunFolder
@@ -77,27 +75,13 @@ def test_who_always_lacks_something_is_not_asked_forever(images: World, tmp_path
 @pytest.mark.parametrize(
     "said", ["no json", "[]", "[" * 60_000, '{"problem": "\\u001b[2J", "backbone": true}']
 )
-def test_a_last_word_costs_nobody_anything(
-    images: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str
+def test_what_a_client_says_at_the_end_costs_nobody_anything(
+    images: World, tmp_path: Path, said: str
 ) -> None:
     """Not even a lie about the backbone: only nodes of this machine are believed that."""
-    inner = Transport.last_words
-
-    def last_words(self: Transport, pause: float) -> Iterator[tuple[str, Message | None]]:
-        for client, reply in inner(self, pause):
-            if client == "c1" and reply is not None:
-                reply.content.config_records["fedsgt"]["json"] = said
-            yield client, reply
-
-    def others(folder: RunFolder, prepared: Prepared) -> RunInfo:
-        found = run_info(folder, prepared)
-        return RunInfo(found.records, found.hash_of, found.present, ours=False)
-
-    monkeypatch.setattr(Transport, "last_words", last_words)
-    monkeypatch.setattr("flower_world.run_info", others)
     run = images.config("grouping.groups=2", "plan.budget=1")
     display = Quiet()
-    folder = train(run, tmp_path / "run", display, access=Nodes())
+    folder = train(run, tmp_path / "run", display, access=Nodes(lie=said, ours=False))
     assert [client for client, _ in display.troubles] == ["c1"]
     assert all(what.isprintable() for _, what in display.troubles)
     assert made(folder) == trained(tmp_path / "here", run)
@@ -110,8 +94,10 @@ class GoesForGood(Nodes):
     @contextmanager
     def engine(self, folder: RunFolder, prepared: Prepared, tell: Listener) -> Iterator[FlowerEngine]:
         with super().engine(folder, prepared, tell) as found:
-            everybody = found.transport.nodes()
-            found.transport.nodes = lambda: {n: place for n, place in everybody.items() if n != self.client}
+            everybody = found.transport.connections()
+            found.transport.connections = lambda: {
+                n: place for n, place in everybody.items() if n != self.client
+            }
             inner, steps = found.wait, iter(range(3000))
 
             def wait() -> object:

@@ -1,4 +1,4 @@
-"""The Flower engine: few, fat rounds. All modules that can be trained now go to a client in one message."""
+"""The Flower engine: all modules that can be trained now go to each client in one message."""
 
 from __future__ import annotations
 
@@ -13,34 +13,27 @@ from flwr.serverapp import Grid
 from fedsgt.config.sections import Engine as Settings
 from fedsgt.engine.events import ClientTrouble, Listener, ignore
 from fedsgt.engine.flower.messages import TrainingAnswer, decode_answer, text_of
-from fedsgt.engine.flower.transport import (
-    Connection,
-    DroppedOut,
-    FlowerRound,
-    RunInfo,
-    SentOrder,
-    Transport,
-    reason,
-)
+from fedsgt.engine.flower.orders import Connection, DroppedOut, FlowerRound, RunInfo, SentOrder
+from fedsgt.engine.flower.transport import Transport, reason
 from fedsgt.engine.rounds import RefusedUpdate, Server, check_distance, check_update, updated
 from fedsgt.engine.task import Result, RoundFailed, Task, Update
 from fedsgt.errors import BackboneChanged, InputError
 from fedsgt.files.tensors import Tensors
 from fedsgt.words import LONGEST_MESSAGE, printable
 
-ALL_AT_ONCE = 1_000_000
+ALL_AT_ONCE = 1_000_000  # tasks: the more share a message, the fewer rounds a training takes
 
 
 class FlowerEngine:
-    """Tasks gather until an answer is asked for; then all go out, and the answers come in any order.
+    """Gathers tasks until a result is asked for, then sends them all; answers come in any order.
 
-    What clients send may be anything: only what was asked for is used, and nobody can stop a round by it.
+    A client may answer with anything. Only what was asked for is used, and no answer can stop a round.
     """
 
     def __init__(
         self,
         grid: Grid,
-        nodes: Callable[[], Mapping[str, Connection]],
+        connections: Callable[[], Mapping[str, Connection]],
         server: Server,
         info: RunInfo,
         settings: Settings,
@@ -50,7 +43,7 @@ class FlowerEngine:
     ) -> None:
         self.server, self.info, self.settings = server, info, settings
         self.tell, self.pause = tell, pause
-        self.transport = Transport(grid, nodes, server, info, settings, tell, at_once)
+        self.transport = Transport(grid, connections, server, info, settings, tell, at_once)
         self.traffic = self.transport.traffic
         self.capacity = ALL_AT_ONCE
         self.gathered: list[FlowerRound] = []
@@ -74,26 +67,26 @@ class FlowerEngine:
         return finished
 
     def cancel(self, key: str) -> None:
-        for opened in (*self.gathered, *self.transport.under_way()):
+        for opened in (*self.gathered, *self.transport.rounds()):
             opened.over |= opened.task.key == key
         self.gathered = [opened for opened in self.gathered if not opened.over]
         self.done = deque(entry for entry in self.done if entry.key != key)
-        self.transport.drop_over()
+        self.transport.drop_finished()
 
     def finish(self, state: Tensors) -> Tensors:
         return self.server.stack.finish(state)
 
     def close(self) -> None:
-        """Every node that took part checks its backbone, and destroys the modules that it was sent."""
-        for client, reply in self.transport.last_words(self.pause):
+        """Let every node that took part check its backbone and destroy the modules that it was sent."""
+        for client, reply in self.transport.end_nodes(self.pause):
             if reply is None:
                 self._trouble(client, "did not answer at the end; it clears up when it starts again")
             elif reply.has_error():
                 self._trouble(client, reason(reply))
-            elif (said := _last_word(reply)).get("problem"):
+            elif (said := _read_end(reply)).get("problem"):
                 if said.get("backbone") and self.info.ours:
                     raise BackboneChanged(f"client {client}: {said['problem']}")
-                # What others say must not cost everybody's work: verification shows whether it is true.
+                # A remote client's word must not cost everybody's work: verification shows if it is true.
                 self._trouble(client, printable(said["problem"], LONGEST_MESSAGE))
 
     def __enter__(self) -> Self:
@@ -104,22 +97,23 @@ class FlowerEngine:
             self.close()
 
     def _listen(self) -> None:
-        """Take in what there is; once nothing is under way, all that has gathered goes out."""
+        """Handle what arrived; once nothing is under way, send out all gathered tasks as one round."""
         if self.gathered and not self.transport.busy:
             rounds, self.gathered = self.gathered, []
-            self.transport.depart(rounds)
-        arrivals = self.transport.listen()
+            self.transport.begin_round(rounds)
+        arrivals = self.transport.receive()
         for sent_order, content in arrivals:
             self._take(sent_order, content)
-        lost, self.transport.lost = self.transport.lost, []
-        for entry in lost:
-            self._without(entry)
+        dropped_out, self.transport.dropped_out = self.transport.dropped_out, []
+        for entry in dropped_out:
+            self._go_on_without(entry)
         broken, self.transport.broken = self.transport.broken, []
         self.done.extend(RoundFailed(opened.task.key, error) for opened, error in broken)
         if not arrivals and not self.done:
             time.sleep(self.pause)
 
     def _take(self, sent_order: SentOrder, content: RecordDict) -> None:
+        """Read a client's answer: updates, or the modules that its node lacks."""
         client = sent_order.client
         try:
             answer = decode_answer(content, client, _most_bytes(sent_order))
@@ -127,7 +121,7 @@ class FlowerEngine:
             self._refuse(client, sent_order.rounds, str(error))
             return
         needed = {key for opened in sent_order.rounds for key in opened.task.parents}
-        if not (needed - sent_order.carried).issuperset(answer.lacks):
+        if not (needed - sent_order.modules).issuperset(answer.lacks):
             self._refuse(
                 client, sent_order.rounds, "it says that it lacks a module that it has or does not need"
             )
@@ -137,24 +131,20 @@ class FlowerEngine:
             self._admit(sent_order, answer)
 
     def _admit(self, sent_order: SentOrder, answer: TrainingAnswer) -> None:
+        """Take from an answer the update, or the problem, of each round that was asked for."""
+        client = sent_order.client
         for opened in sent_order.rounds:
             key = opened.task.key
             if key in answer.problems:
-                self._without(
-                    DroppedOut(
-                        sent_order.client,
-                        [opened],
-                        printable(answer.problems[key], LONGEST_MESSAGE),
-                        final=True,
-                    )
-                )
+                why = printable(answer.problems[key], LONGEST_MESSAGE)
+                self._go_on_without(DroppedOut(client, [opened], why, final=True))
             elif key not in answer.updates:
-                self._refuse(sent_order.client, [opened], "there is no update in its answer")
+                self._refuse(client, [opened], "there is no update in its answer")
             elif not opened.over:
                 self._use(opened, answer.updates[key])
 
     def _use(self, opened: FlowerRound, update: Update) -> None:
-        """An update is used if it is what was asked for, on the records that its client registered."""
+        """Add an update to its round if it has the form and the number of records that were asked for."""
         client = update.client
         try:
             if update.records != opened.records[client]:
@@ -167,41 +157,43 @@ class FlowerEngine:
             self._refuse(client, [opened], refused.reason)
             return
         self.tell(updated(opened.task, update))
-        self._heard(opened, client)
+        self._settle(opened, client)
 
     def _refuse(self, client: str, rounds: list[FlowerRound], why: str) -> None:
-        """The round goes on with the others."""
+        """Leave an update out and tell why; the round goes on with the other clients."""
         why = printable(why, LONGEST_MESSAGE)
         for opened in rounds:
             task = opened.task
             self._trouble(client, f"update refused (module {task.key[:12]}, round {task.round}): {why}")
             opened.reasons.append(f"client {client}: update refused: {why}")
-            self._heard(opened, client)
+            self._settle(opened, client)
 
-    def _without(self, lost: DroppedOut) -> None:
-        """Go on without a client that is away, or says that it cannot; who waits for all has an error."""
-        stops = lost.final and self.settings.absent == "wait"
-        self._trouble(lost.client, lost.why if stops else f"{lost.why}; the round goes on without it")
-        for opened in lost.rounds:
-            opened.reasons.append(f"client {lost.client}: {lost.why}")
+    def _go_on_without(self, absent: DroppedOut) -> None:
+        """Let rounds go on without a client, or fail if the settings want every client in them."""
+        stops = absent.final and self.settings.absent == "wait"
+        self._trouble(absent.client, absent.why if stops else f"{absent.why}; the round goes on without it")
+        for opened in absent.rounds:
+            opened.reasons.append(f"client {absent.client}: {absent.why}")
             if stops:
                 self._fail(opened)
-            self._heard(opened, lost.client)
+            self._settle(opened, absent.client)
 
     def _trouble(self, client: str, what: str) -> None:
         self.tell(ClientTrouble(client, what))
 
-    def _heard(self, opened: FlowerRound, client: str) -> None:
-        opened.leave_out(client)  # unless its update is in
+    def _settle(self, opened: FlowerRound, client: str) -> None:
+        """Stop waiting for a client in a round, and finish the round if it was the last."""
+        opened.leave_out(client)  # does nothing if its update was added
         if opened.waiting or opened.over:
             return
         if not opened.reports:
             self._fail(opened)
             return
         self.done.append(opened.result())
-        opened.over = True  # whatever else comes of it comes too late
+        opened.over = True  # a later answer comes too late
 
     def _fail(self, opened: FlowerRound) -> None:
+        """End a round with an error that names every client's reason."""
         if not opened.over:
             task, why = opened.task, "; ".join(opened.reasons)
             error = InputError(f"module {task.key[:12]}, round {task.round}: no update to go on with: {why}")
@@ -209,15 +201,16 @@ class FlowerEngine:
             opened.over = True
 
 
-def _last_word(reply: Message) -> dict[str, Any]:
-    """What a client says, which may be anything."""
+def _read_end(reply: Message) -> dict[str, Any]:
+    """Return what a node says at the end of a training."""
     try:
         return text_of(reply.content)
-    except Exception:
-        return {"problem": "its last word cannot be read"}
+    except Exception:  # a hostile client may send anything
+        return {"problem": "its answer at the end cannot be read"}
 
 
 def _most_bytes(sent_order: SentOrder) -> int:
-    """What an honest answer takes, with room for its text and the arrays' headers."""
+    """Return the size of the largest answer that is read."""
+    # An honest answer has the arrays of the rounds, with a header each (4 kB is plenty), and some text.
     asked = sum(array.nbytes + 4096 for opened in sent_order.rounds for array in opened.start.values())
     return asked + 65536

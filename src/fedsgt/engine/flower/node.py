@@ -1,4 +1,4 @@
-"""What a node does with an order: the same jobs on the same workers as the in-process engine."""
+"""A node: carries out orders on the workers that the in-process engine uses too, and is a Flower app."""
 
 from __future__ import annotations
 
@@ -23,27 +23,30 @@ from fedsgt.files.tensors import Tensors
 
 
 class Node(Protocol):
-    """A node, in this process or another."""
+    """Trains for one client, or for several simulated ones."""
 
-    def train(self, order: TrainingOrder) -> TrainingAnswer: ...
+    def train(self, order: TrainingOrder) -> TrainingAnswer:
+        """Carry out an order; raise `InputError` if none of it can be."""
 
-    def check(self) -> None: ...
+    def check(self) -> None:
+        """End a training: drop all modules, and raise if the backbone was modified."""
 
 
 class ModuleCache(Protocol):
-    """The frozen modules that a node was sent."""
+    """Frozen modules that a node was sent."""
 
     def lacks(self, hashes: Mapping[str, str]) -> list[str]:
-        """Keys of those that are not there as these hashes say."""
+        """Return the keys of modules that are not there with these hashes."""
 
-    def put(self, modules: Mapping[str, Tensors], hashes: Mapping[str, str]) -> None: ...
+    def put(self, modules: Mapping[str, Tensors], hashes: Mapping[str, str]) -> None:
+        """Store modules; raise if one does not have its hash."""
 
     def keep(self, keys: Collection[str]) -> None:
-        """Destroy all but these."""
+        """Destroy all modules but these."""
 
 
 class SharedStore:
-    """For nodes on the server's own machine, which read modules where the server has them."""
+    """Module cache of a node on the server's machine, which reads the server's own store."""
 
     def lacks(self, hashes: Mapping[str, str]) -> list[str]:
         return []
@@ -54,30 +57,30 @@ class SharedStore:
 
 
 class PoolNode:
-    """Workers over the data of one client, or of several simulated ones."""
+    """A node over a pool of workers that have the clients' data."""
 
     def __init__(self, pool: Pool, module_cache: ModuleCache) -> None:
         self.pool, self.module_cache = pool, module_cache
-        self.turn = threading.Lock()
+        self.turn = threading.Lock()  # a simulation's process may get messages of several clients at once
 
     def train(self, order: TrainingOrder) -> TrainingAnswer:
-        """Every job of the order, over all workers; what fails is told, and does not stop the others."""
+        """Carry out every job of the order; one that fails is told, and does not stop the others."""
         with self.turn:
             self.module_cache.keep(order.keep)
-            # Not those that come now: a module of the same key may have other bytes.
+            # Workers drop modules that are sent now: one of the same key may have other bytes than before.
             self.pool.everywhere("keep", {*order.keep, *order.hashes} - order.modules.keys())
             self.module_cache.put(order.modules, order.hashes)
             lacking = self.module_cache.lacks(order.hashes)
-            return TrainingAnswer(lacks=tuple(lacking)) if lacking else self._done(order)
+            return TrainingAnswer(lacks=tuple(lacking)) if lacking else self._carry_out(order)
 
     def check(self) -> None:
-        """The backbone's bytes are what they were; the modules of others are not kept."""
+        # First the modules, which are others' work: they go even if the check of the backbone fails.
         with self.turn:
             self.module_cache.keep(())
             self.pool.everywhere("keep", ())
             self.pool.everywhere("check")
 
-    def _done(self, order: TrainingOrder) -> TrainingAnswer:
+    def _carry_out(self, order: TrainingOrder) -> TrainingAnswer:
         for number, job in enumerate(order.jobs):
             arguments = (job.parents, job.state, order.client, job.slices, job.seed)
             self.pool.submit(number, "update", *arguments)
@@ -87,14 +90,14 @@ class PoolNode:
             number, answer = self.pool.wait()
             key = order.jobs[number].key
             if isinstance(answer, Failure):
-                problems[key] = _told(answer.error())
+                problems[key] = _problem(answer.error())
             else:
                 updates[key] = answer
         return TrainingAnswer(updates, problems)
 
 
 def make_client_app(find: Callable[[Context], Node]) -> ClientApp:
-    """An app that asks for its trainer when a message comes."""
+    """Return the Flower app of a node, which `find` looks up for each message."""
     app = ClientApp()
 
     @app.train()
@@ -118,8 +121,7 @@ def make_client_app(find: Callable[[Context], Node]) -> ClientApp:
     return app
 
 
-def _told(error: Exception) -> str:
-    """What went wrong, without what may be data."""
-    return (
-        str(error) if isinstance(error, InputError) else f"an error of the program ({type(error).__name__})"
-    )
+def _problem(error: Exception) -> str:
+    """Return what the server is told of an error; texts of other errors than ours may show data."""
+    known = isinstance(error, InputError)
+    return str(error) if known else f"an error of the program ({type(error).__name__})"

@@ -1,206 +1,137 @@
-"""Carries a round's orders to the nodes and their answers back, whoever comes, goes or is late."""
+"""Carries orders to the clients' nodes and answers back while clients come, go or are late."""
 
 from __future__ import annotations
 
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
+from typing import TypeAlias
 
-from flwr.app import ArrayRecord, Message, RecordDict
+from flwr.app import Message, RecordDict
 from flwr.serverapp import Grid
 
 from fedsgt.config.sections import Engine as Settings
 from fedsgt.engine.events import ClientTrouble, Listener
 from fedsgt.engine.flower.internals import ErrorCode
-from fedsgt.engine.flower.messages import (
-    ModuleJob,
-    TrainingOrder,
-    encode_order,
-    size_of,
-    tensor_record,
-    text_message,
-)
+from fedsgt.engine.flower.messages import encode_order, size_of, text_message
+from fedsgt.engine.flower.orders import Connection, DroppedOut, FlowerRound, OrderPacker, RunInfo, SentOrder
 from fedsgt.engine.flower.traffic import Traffic
-from fedsgt.engine.rounds import OpenRound, Server, client_order, client_seed
-from fedsgt.engine.task import Task
-from fedsgt.files.tensors import Tensors
+from fedsgt.engine.rounds import Server, client_order
 from fedsgt.words import LONGEST_MESSAGE, printable
 
-MOST_IN_FLIGHT = 256 << 20  # bytes
-MOST_FAILURES = 3  # of a client, in a row, before it is taken at its word
-PATIENCE = 60.0  # seconds for a last word with each node
-LONG = 30 * 86400.0  # seconds that a message may be under way to a client that is waited for
+MOST_UNANSWERED = 256 << 20  # bytes of orders under way: the server holds them in memory
+MOST_FAILURES = 3  # in a row, after which a client's program is taken to fail always
+END_SECONDS = 60.0  # to wait for the answers at the end of a training
+# A client that is waited for may come back after weeks; its order must not have expired by then.
+LONGEST_WAIT = 30 * 86400.0
 LOOK_SECONDS = 2.0  # between two looks whether nodes are still those that were asked
+# Errors by which Flower says that a node cannot be reached; all others are failures of its program.
 AWAY = (ErrorCode.NODE_UNAVAILABLE, ErrorCode.MESSAGE_UNAVAILABLE, ErrorCode.REPLY_MESSAGE_UNAVAILABLE)
-
-
-class Connection(NamedTuple):
-    """Where a client is reached."""
-
-    node: int
-    since: str = ""
-    """When it connected: whoever connects again has lost what it was asked before."""
-
-
-@dataclass(frozen=True)
-class RunInfo:
-    """What has to be known of the clients and of the run; of their data only counts."""
-
-    records: Callable[[str, tuple[int, ...]], int]
-    """How many records a client registered in some of its slices."""
-    hash_of: Callable[[str], str]
-    """Hash of a finished module."""
-    present: Callable[[], frozenset[str]]
-    """Keys of the modules that are there, and not destroyed."""
-    about: Callable[[str], Mapping[str, Any]] = lambda client: {}
-    """What a client's node is told of the run."""
-    ours: bool = True
-    """Whether the nodes are on this machine, and believed whatever they say."""
-
-
-class FlowerRound(OpenRound):
-    """A round of one module under way, and why some could not take part."""
-
-    def __init__(self, task: Task, start: Tensors, records: Mapping[str, int]) -> None:
-        super().__init__(task, start, records)
-        self.records = dict(records)
-        self.reasons: list[str] = []
-        self.over = False
-
-
-@dataclass
-class SentOrder:
-    """A message to a client that is not answered yet."""
-
-    client: str
-    rounds: list[FlowerRound]
-    sent: float
-    carried: frozenset[str]
-    """Modules that went along."""
-    size: int
-    """Bytes."""
-    place: Connection
-
-
-class DroppedOut(NamedTuple):
-    """Rounds that a client will not answer."""
-
-    client: str
-    rounds: list[FlowerRound]
-    why: str
-    final: bool
-    """Whether to ask again would not help."""
-
-
 Arrival: TypeAlias = tuple[SentOrder, RecordDict]
 
 
 class Transport:
-    """`nodes` tells where each client that is connected at the moment is reached.
+    """Sends one order a round to each client, and gathers answers and drop-outs for the engine.
 
-    With the setting `wait`, who is away is asked again once it is back; otherwise it is told as lost. Nodes
-    that are played by a few processes of this machine are asked so many `at_once`: a simulation that has to
-    look through many messages is slow, and the last words of so many reach every process.
+    `connections` returns the clients that are connected at the moment. With the setting `absent = wait`, a
+    client that is away is asked again once it is back; otherwise it has dropped out. At most `at_once` orders
+    are under way: a simulation looks through all its messages again and again, so that many make it slow.
     """
 
     def __init__(
         self,
         grid: Grid,
-        nodes: Callable[[], Mapping[str, Connection]],
+        connections: Callable[[], Mapping[str, Connection]],
         server: Server,
         info: RunInfo,
         settings: Settings,
         tell: Listener,
         at_once: int | None = None,
     ) -> None:
-        self.grid, self.nodes, self.server, self.info, self.settings = grid, nodes, server, info, settings
+        self.grid, self.connections, self.info, self.settings = grid, connections, info, settings
         self.tell, self.traffic, self.at_once = tell, Traffic(), at_once
+        self.packer = OrderPacker(server.read_module, info)
         self.outbox: deque[tuple[str, list[FlowerRound]]] = deque()
         self.unanswered: dict[str, SentOrder] = {}
+        """Orders under way, by Flower's id of the message."""
         self.away: dict[str, list[FlowerRound]] = {}
-        self.lost: list[DroppedOut] = []
+        """Rounds for which a client is waited for."""
+        self.dropped_out: list[DroppedOut] = []
         self.broken: list[tuple[FlowerRound, Exception]] = []
-        """Rounds whose modules below are not there any more."""
+        """Rounds whose parent modules are gone, with the error."""
         self.failures: Counter[str] = Counter()
-        self.sent: dict[str, set[str]] = {}
         self.looked = time.monotonic()
-        self.present: frozenset[str] = frozenset()
-        self.frozen: dict[str, tuple[Tensors, str]] = {}
-        self.encoded: dict[int, tuple[Tensors, ArrayRecord]] = {}
 
     @property
     def busy(self) -> bool:
-        return bool(self.outbox or self.unanswered or self.away or self.lost or self.broken)
+        return bool(self.outbox or self.unanswered or self.away or self.dropped_out or self.broken)
 
-    def under_way(self) -> Iterator[FlowerRound]:
+    def rounds(self) -> Iterator[FlowerRound]:
+        """Yield every round that a client is asked for, or will be."""
         for rounds in (
             *(rounds for _, rounds in self.outbox),
-            *(sent_order.rounds for sent_order in self.unanswered.values()),
+            *(order.rounds for order in self.unanswered.values()),
             *self.away.values(),
         ):
             yield from rounds
 
-    def drop_over(self) -> None:
-        """Nobody is waited for in vain: an answer to rounds that are all over is not needed."""
-        for client in [client for client, rounds in self.away.items() if all(o.over for o in rounds)]:
-            del self.away[client]
-        for name in [
-            name for name, sent_order in self.unanswered.items() if all(o.over for o in sent_order.rounds)
-        ]:
-            del self.unanswered[name]
+    def drop_finished(self) -> None:
+        """Stop waiting for answers to rounds that are all over."""
+        self.away = {client: rounds for client, rounds in self.away.items() if not _all_over(rounds)}
+        self.unanswered = {
+            name: order for name, order in self.unanswered.items() if not _all_over(order.rounds)
+        }
 
-    def depart(self, rounds: Sequence[FlowerRound]) -> None:
-        """One message to each client, with all that waits for it; the order is that of summing up."""
-        self.present = self.info.present()
-        self.frozen.clear()
-        self.encoded.clear()
+    def begin_round(self, rounds: Sequence[FlowerRound]) -> None:
+        """Put one order for each client into the outbox, with all rounds that wait for it."""
+        self.packer.begin_round()
         self.traffic.rounds += 1
         records: dict[str, int] = {}
         for opened in rounds:
             for client, number in opened.records.items():
                 records[client] = max(number, records.get(client, 0))
+        # In the order in which updates are summed up: fewer have to be held until their turn comes.
         self.outbox.extend(
             (client, [opened for opened in rounds if client in opened.waiting])
             for client in client_order(records)
         )
 
-    def listen(self) -> list[Arrival]:
-        """What has arrived; who is late is given up, and who came back asked again."""
+    def receive(self) -> list[Arrival]:
+        """Send what there is room for and return the answers that came; see to late and returned clients."""
         self._send_some()
         replies = list(self.grid.pull_messages(list(self.unanswered))) if self.unanswered else []
-        answered = [
-            (self.unanswered.pop(reply.metadata.reply_to_message_id, None), reply) for reply in replies
-        ]
         arrivals: list[Arrival] = []
-        for sent_order, reply in answered:
-            if sent_order is not None and reply.has_error():
-                self._failed(sent_order, reply)
-            elif sent_order is not None:
-                self.failures.pop(sent_order.client, None)
-                self.traffic.of_client(sent_order.client).up += size_of(reply.content)
-                arrivals.append((sent_order, reply.content))
+        for reply in replies:
+            order = self.unanswered.pop(reply.metadata.reply_to_message_id, None)
+            if order is None:
+                continue  # an answer to nothing that is asked any more
+            if reply.has_error():
+                self._failed(order, reply)
+            else:
+                self.failures.pop(order.client, None)
+                self.traffic.of_client(order.client).up += size_of(reply.content)
+                arrivals.append((order, reply.content))
         self._drop_late()
         if self.away or time.monotonic() > self.looked + LOOK_SECONDS:
             self._look_around()
         return arrivals
 
-    def send_again(self, sent_order: SentOrder, lacks: Sequence[str]) -> None:
-        """The node has lost these modules, by a new start perhaps."""
-        self.sent[sent_order.client] = self.sent.get(sent_order.client, set()) - set(lacks)
-        self._send(sent_order.client, sent_order.rounds, self.nodes())
+    def send_again(self, order: SentOrder, lacks: Sequence[str]) -> None:
+        """Send an order with the modules that the node has lost, for example by a restart."""
+        self.packer.lost(order.client, lacks)
+        self._send(order.client, order.rounds, self.connections())
 
-    def last_words(self, pause: float) -> Iterator[tuple[str, Message | None]]:
-        """Tell every node that was sent anything that this is the end; its answer, or none."""
-        nodes = self.nodes()
-        asked = [client for client in self.sent if client in nodes][: self.at_once]
+    def end_nodes(self, pause: float) -> Iterator[tuple[str, Message | None]]:
+        """Tell the nodes that were sent orders that training is over; yield the answer of each, or None."""
+        connections = self.connections()
+        # In a simulation every process plays many clients, and so many messages reach each of them.
+        asked = [client for client in self.packer.sent if client in connections][: self.at_once]
         messages = [
-            Message(text_message(self.info.about(client)), nodes[client].node, "query.end")
+            Message(text_message(self.info.about(client)), connections[client].node, "query.end")
             for client in asked
         ]
         names = dict(zip(self.grid.push_messages(messages), asked, strict=True))
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + END_SECONDS
         while names and time.monotonic() < end:
             replies = list(self.grid.pull_messages(list(names)))
             for reply in replies:
@@ -209,125 +140,101 @@ class Transport:
                     yield client, reply
             if not replies:
                 time.sleep(pause)
-        away = [client for client in self.sent if client not in nodes]
+        away = [client for client in self.packer.sent if client not in connections]
         for client in (*names.values(), *away):
             yield client, None
 
     def _send_some(self) -> None:
-        """No more at once than memory has room for, be there ever so many clients."""
-        nodes: Mapping[str, Connection] | None = None
+        """Send orders from the outbox while there is room for them."""
+        # Asked for only if there is something to send: over a network this is a call to the SuperLink.
+        connections: Mapping[str, Connection] | None = None
         while self.outbox and self._has_room():
-            nodes = self.nodes() if nodes is None else nodes
-            self._send(*self.outbox.popleft(), nodes)
+            connections = self.connections() if connections is None else connections
+            self._send(*self.outbox.popleft(), connections)
 
     def _has_room(self) -> bool:
         if self.at_once is not None and len(self.unanswered) >= self.at_once:
             return False
-        return sum(sent_order.size for sent_order in self.unanswered.values()) < MOST_IN_FLIGHT
+        return sum(order.size for order in self.unanswered.values()) < MOST_UNANSWERED
 
-    def _send(self, client: str, rounds: list[FlowerRound], nodes: Mapping[str, Connection]) -> None:
-        rounds = [opened for opened in rounds if not opened.over and self._stands(opened)]
+    def _send(self, client: str, rounds: list[FlowerRound], connections: Mapping[str, Connection]) -> None:
+        rounds = [opened for opened in rounds if not opened.over and self._has_parents(opened)]
         if not rounds:
             return
-        place = nodes.get(client)
-        if place is None:
+        connection = connections.get(client)
+        if connection is None:
             self._missing(client, rounds, "is not connected")
             return
-        order = self._order(client, rounds)
-        content = encode_order(order, self._encoded)
-        ttl = LONG if self.settings.absent == "wait" else self.settings.timeout + PATIENCE
-        (name,) = self.grid.push_messages([Message(content, place.node, "train", ttl=ttl)])
+        order = self.packer.order(client, rounds)
+        content = encode_order(order, self.packer.encode)
+        ttl = LONGEST_WAIT if self.settings.absent == "wait" else self.settings.timeout + END_SECONDS
+        (name,) = self.grid.push_messages([Message(content, connection.node, "train", ttl=ttl)])
         if not name:
             self._missing(client, rounds, "could not be sent its order")
             return
-        size = size_of(content)
-        self.unanswered[name] = SentOrder(
-            client, rounds, time.monotonic(), frozenset(order.modules), size, place
+        sent = SentOrder(
+            client, rounds, time.monotonic(), frozenset(order.modules), size_of(content), connection
         )
-        line = self.traffic.of_client(client)
-        line.messages += 1
-        line.modules += len(rounds)
-        line.down += size
+        self.unanswered[name] = sent
+        counts = self.traffic.of_client(client)
+        counts.messages += 1
+        counts.modules += len(rounds)
+        counts.down += sent.size
 
-    def _stands(self, opened: FlowerRound) -> bool:
-        """Whether the modules below are still there; if not, the build knows whether that is as it should."""
+    def _has_parents(self, opened: FlowerRound) -> bool:
+        """Whether the parent modules are still there; if not, the build decides whether that is an error."""
         try:
-            for key in opened.task.parents:
-                self._frozen(key)
+            self.packer.check_parents(opened)
         except Exception as error:
             self.broken.append((opened, error))
             opened.over = True
         return not opened.over
 
-    def _frozen(self, key: str) -> tuple[Tensors, str]:
-        """A finished module and its hash, read once a round."""
-        if key not in self.frozen:
-            self.frozen[key] = self.server.read_module(key), self.info.hash_of(key)
-        return self.frozen[key]
-
-    def _encoded(self, tensors: Tensors) -> ArrayRecord:
-        """Encoded once a round, however many clients they go to; the key is good as long as they are held."""
-        if id(tensors) not in self.encoded:
-            self.encoded[id(tensors)] = tensors, tensor_record(tensors)
-        return self.encoded[id(tensors)][1]
-
-    def _order(self, client: str, rounds: list[FlowerRound]) -> TrainingOrder:
-        """Frozen modules go along once: later rounds carry only what the node has not got."""
-        needed = {key: self._frozen(key) for opened in rounds for key in opened.task.parents}
-        held = self.sent.setdefault(client, set())
-        held &= self.present
-        modules = {key: tensors for key, (tensors, _) in needed.items() if key not in held}
-        held.update(modules)
-        jobs = tuple(_job(client, opened) for opened in rounds)
-        hashes = {key: mark for key, (_, mark) in needed.items()}
-        return TrainingOrder(client, jobs, hashes, modules, tuple(sorted(held)), self.info.about(client))
-
-    def _failed(self, sent_order: SentOrder, reply: Message) -> None:
-        """Who is away may come back; a program that fails again and again would fail once more."""
-        self.sent.pop(sent_order.client, None)  # whatever was there may be gone
+    def _failed(self, order: SentOrder, reply: Message) -> None:
+        """Note an error in the place of an answer: the client is away, or its program failed."""
+        self.packer.lost(order.client)  # a new process of the node begins with an empty cache
         why = f"gave no answer ({reason(reply)})"
-        self.failures[sent_order.client] += reply.error.code not in AWAY
-        if self.failures[sent_order.client] >= MOST_FAILURES:
-            self.lost.append(DroppedOut(sent_order.client, sent_order.rounds, why, final=True))
+        self.failures[order.client] += reply.error.code not in AWAY
+        if self.failures[order.client] >= MOST_FAILURES:
+            self.dropped_out.append(DroppedOut(order.client, order.rounds, why, final=True))
         else:
-            self._missing(sent_order.client, sent_order.rounds, why)
+            self._missing(order.client, order.rounds, why)
 
     def _missing(self, client: str, rounds: list[FlowerRound], why: str) -> None:
+        """Wait for a client that is away, or let it drop out, as the settings say."""
         left = [opened for opened in rounds if not opened.over]
         if self.settings.absent == "wait" and left:
             self.tell(ClientTrouble(client, f"{why}; waiting for it"))
             self.away.setdefault(client, []).extend(left)
         elif left:
-            self.lost.append(DroppedOut(client, left, why, final=False))
+            self.dropped_out.append(DroppedOut(client, left, why, final=False))
 
     def _drop_late(self) -> None:
+        """Give up orders that were not answered within the timeout."""
         if self.settings.absent == "wait":
             return
         latest = time.monotonic() - self.settings.timeout
-        for name in [name for name, sent_order in self.unanswered.items() if sent_order.sent < latest]:
-            sent_order = self.unanswered.pop(name)
-            self._missing(
-                sent_order.client, sent_order.rounds, f"has not answered for {self.settings.timeout:g} s"
-            )
+        for name in [name for name, order in self.unanswered.items() if order.time < latest]:
+            order = self.unanswered.pop(name)
+            self._missing(order.client, order.rounds, f"has not answered for {self.settings.timeout:g} s")
 
     def _look_around(self) -> None:
-        """Ask again who came back; who connected anew since it was asked will not answer any more."""
-        nodes, self.looked = self.nodes(), time.monotonic()
-        for client in [client for client in self.away if client in nodes]:
-            self._send(client, self.away.pop(client), nodes)
-        for name, sent_order in list(self.unanswered.items()):
-            if nodes.get(sent_order.client, sent_order.place) != sent_order.place:
+        """Ask clients again that came back, or that connected anew and so have lost their orders."""
+        connections, self.looked = self.connections(), time.monotonic()
+        for client in [client for client in self.away if client in connections]:
+            self._send(client, self.away.pop(client), connections)
+        for name, order in list(self.unanswered.items()):
+            # A client that is not connected just now may still answer: only another connection is proof.
+            if connections.get(order.client, order.connection) != order.connection:
                 del self.unanswered[name]
-                self.sent.pop(sent_order.client, None)
-                self._missing(sent_order.client, sent_order.rounds, "was started again")
+                self.packer.lost(order.client)
+                self._missing(order.client, order.rounds, "was started again")
 
 
-def _job(client: str, opened: FlowerRound) -> ModuleJob:
-    task = opened.task
-    slices = task.slices[client]
-    return ModuleJob(task.key, task.parents, slices, task.round, client_seed(task, client), opened.start)
+def _all_over(rounds: Sequence[FlowerRound]) -> bool:
+    return all(opened.over for opened in rounds)
 
 
 def reason(reply: Message) -> str:
-    """Why a message has no answer, as Flower or the node says."""
+    """Return why a message has no answer, as Flower or the node says."""
     return printable(f"code {reply.error.code}: {reply.error.reason or 'no reason'}", LONGEST_MESSAGE)

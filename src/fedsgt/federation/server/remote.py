@@ -22,7 +22,8 @@ from fedsgt.data import RemoteClient
 from fedsgt.engine.events import Listener, Note
 from fedsgt.engine.flower.engine import FlowerEngine
 from fedsgt.engine.flower.messages import size_of, text_message, text_of
-from fedsgt.engine.flower.transport import AWAY, MOST_FAILURES, Connection, reason
+from fedsgt.engine.flower.orders import Connection
+from fedsgt.engine.flower.transport import AWAY, MOST_FAILURES, reason
 from fedsgt.engine.rounds import Server
 from fedsgt.errors import InputError
 from fedsgt.files.encoding import frames
