@@ -1,4 +1,4 @@
-"""What a run is, fixed before training: clients, groups, plan and modules, with no data in it."""
+"""The description of a run, fixed before training: clients, groups, plan and modules, without any data."""
 
 from __future__ import annotations
 
@@ -22,24 +22,29 @@ class _Strict(BaseModel):
 
 
 class ClientEntry(_Strict):
-    """A client as the server knows it: fingerprints and numbers of records, slice by slice."""
+    """A client as the server knows it."""
 
     name: str
     slices: list[str]
+    """Fingerprint of each slice."""
     records: list[int]
+    """Number of records in each slice."""
     source: str | None = None
-    """Where the records of a client that came back are; those of the others are in the run's source."""
+    """Source of a client that rejoined; the records of all others are in the run's source."""
     node: str | None = Field(None, exclude_if=lambda key: key is None)
-    """Public key of a client that holds its data itself, on its own machine: it signs its requests."""
+    """Public key of a client whose records are on its own machine; it signs its requests."""
 
 
 class ModuleEntry(_Strict):
-    """A wanted module."""
+    """A module of the plan."""
 
     key: str
     parent: str | None
+    """Key of the module below; None for a root."""
     groups: list[int]
+    """Prefix: the groups that it depends on, in the order of training."""
     prefix: list[str]
+    """Fingerprints of these groups."""
 
 
 class Description(_Strict):
@@ -47,9 +52,9 @@ class Description(_Strict):
 
     format: Literal[1] = 1
     id: str = ""
-    """Tells this run from all others, in a ledger that holds several."""
+    """Name of the run in a ledger that may hold several."""
     as_of: int = 0
-    """Position in the ledger up to which deletions are in the fingerprints; later ones are not."""
+    """Position in the ledger up to which deletions are already in the fingerprints."""
     config_hash: str
     backbone: str
     profile: dict[str, str]
@@ -60,18 +65,20 @@ class Description(_Strict):
     looks_at_data: bool
     """Whether the grouping looked at data content, which weakens exactness (definition 8)."""
     group_of: list[int]
-    """The group of every slice, client by client."""
+    """Group of each slice, client by client."""
     plan: str
     sequences: list[list[int]]
     modules: list[ModuleEntry]
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """Made anew: pydantic's own would keep what was worked out of the values before."""
+        """Return a copy with changed values."""
+        # Made anew, as pydantic's own copy would keep properties that were computed from the old values.
         values = {name: getattr(self, name) for name in type(self).model_fields}
         return type(self)(**(values | dict(update or {})))
 
     @classmethod
     def read(cls, text: str, where: str) -> Self:
+        """Parse a description; `where` names the file in an error."""
         try:
             return cls.model_validate_json(text)
         except ValidationError as error:
@@ -79,20 +86,22 @@ class Description(_Strict):
             raise InputError(f"{where}: not a run's description ({problem})") from None
 
     def to_text(self) -> str:
+        """Return the text of the file."""
         return self.model_dump_json(indent=1) + "\n"
 
     @property
     def groups(self) -> int:
+        """Number of groups."""
         return max(self.group_of) + 1
 
     @cached_property
     def keys(self) -> dict[tuple[int, ...], str]:
-        """The key of the module of each prefix."""
+        """Key of each module, by its prefix."""
         return {tuple(entry.groups): entry.key for entry in self.modules}
 
     @cached_property
     def modules_of(self) -> dict[int, list[ModuleEntry]]:
-        """The modules that depend on each group."""
+        """Modules that depend on each group."""
         found: dict[int, list[ModuleEntry]] = {group: [] for group in range(self.groups)}
         for entry in self.modules:
             for group in entry.groups:
@@ -101,7 +110,7 @@ class Description(_Strict):
 
     @cached_property
     def _places(self) -> NDArray[np.int64]:
-        """Where each group (column) stands in each sequence (row); past its end if it does not."""
+        """Index of each group (column) in each sequence (row); the sequence's length if it is not in it."""
         ends: NDArray[np.int64] = np.array([len(order) for order in self.sequences])
         table = np.repeat(ends[:, None], self.groups + 1, axis=1)
         for row, order in zip(table, self.sequences, strict=True):
@@ -109,14 +118,14 @@ class Description(_Strict):
         return table
 
     def depths_before(self, groups: Collection[int]) -> NDArray[np.int64]:
-        """How many groups of each sequence stand before the first of these."""
-        # The last column stands for no group.
+        """Return the number of groups of each sequence before the first of these."""
+        # The last column stands for no group: it has every sequence's length.
         depths: NDArray[np.int64] = self._places[:, [*groups, self.groups]].min(axis=1)
         return depths
 
     @cached_property
     def prints(self) -> dict[int, str]:
-        """The fingerprint of each group that some module depends on."""
+        """Fingerprint of each group that some module depends on."""
         return {
             group: mark
             for entry in self.modules
@@ -125,28 +134,30 @@ class Description(_Strict):
 
     @cached_property
     def groups_of(self) -> list[list[int]]:
-        """The group of each slice, by client."""
+        """Group of each slice, by client."""
         rest = iter(self.group_of)
         return [[next(rest) for _ in client.slices] for client in self.clients]
 
     def hash(self) -> str:
+        """Return the SHA-256 of the file."""
         return hashlib.sha256(self.to_text().encode()).hexdigest()
 
     def grouping_made(self) -> Grouping:
-        """The grouping as it was decided when the run was made."""
+        """Return the grouping as it was decided when the run was made."""
         client_of = np.repeat(np.arange(len(self.clients)), [len(client.slices) for client in self.clients])
         group_of = np.array(self.group_of, dtype=np.int64)
         return Grouping(client_of, group_of, self.groups, self.grouping, self.looks_at_data)
 
     def plan_made(self) -> Plan:
+        """Return the plan as it was made."""
         return Plan.of(self.plan, self.groups, self.sequences)
 
     def chain(self, groups: tuple[int, ...]) -> tuple[str, ...]:
-        """Keys of the modules along this prefix, root first."""
+        """Return the keys of the modules along this prefix, root first."""
         return tuple(self.keys[groups[:depth]] for depth in range(1, len(groups) + 1))
 
     def difference(self, other: Description, hit: Collection[int] = ()) -> str | None:
-        """What is not the same in another description of this run, in words; none if all is.
+        """Return in words the first difference to another description of this run; None if there is none.
 
         Slices in groups that a deletion has hit, and modules that depend on them, may differ.
         """
@@ -164,7 +175,7 @@ class Description(_Strict):
 
 
 def _beyond(client: ClientEntry, groups: list[int], hit: Collection[int]) -> tuple[object, ...]:
-    """A client but for its slices in the groups that were hit."""
+    """Return what of a client must not change: all but its slices in groups that were hit."""
     slices = zip(client.slices, client.records, groups, strict=False)
     kept = [(mark, records) for mark, records, group in slices if group not in hit]
     return client.name, client.source, client.node, len(client.slices), kept

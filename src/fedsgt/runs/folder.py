@@ -1,4 +1,4 @@
-"""A run's folder: its configuration, its description, its modules; made whole or not at all."""
+"""A run's folder: opening, creating and locking it, and replacing its description."""
 
 from __future__ import annotations
 
@@ -33,10 +33,12 @@ from fedsgt.runs.destruction import destroy, sweep
 from fedsgt.runs.state import Live, LiveState
 from fedsgt.store import Folder, Modules, open_objects
 
-PINNED = re.compile(r"(.+)@(\d+)")  # a run's folder, and a position in its ledger
-# What may differ when a run is continued: how it is carried out and served, not what it is.
+# A run's folder and a position in its ledger.
+PINNED = re.compile(r"(.+)@(\d+)")
+# Settings that may differ when a run is continued: they say how it is carried out and served, not what it is.
 FREE_SECTIONS = ("engine", "unlearning", "serving")
-FIXED_KEY = ("unlearning", "ledger")  # another ledger would know of no deletion
+# The exception: another ledger would know of no deletion.
+FIXED_KEY = ("unlearning", "ledger")
 
 
 @dataclass(frozen=True)
@@ -46,16 +48,19 @@ class RunFolder:
     path: Path
     config: Config
     description: Description
+    """Description when the run was opened; `live` has the one that is in force."""
 
     @cached_property
     def modules(self) -> Modules:
+        """Store of the run's modules: in its folder, or in the object store that the configuration names."""
         url = self.config.store.url
         return Modules(Folder(self.path) if url is None else open_objects(url))
 
     @cached_property
     def ledger(self) -> Ledger:
+        """Ledger of the run, checked to reach as far as the newest certificate."""
         ledger = Ledger.open(ledger_url(self.path, self.config), self.description.id)
-        # A chain does not show that its end was cut off; what was signed since does.
+        # A hash chain does not show that its end was cut off; a certificate signed since then does.
         names = (path.stem for path in (self.path / CERTIFICATES).glob("*.json"))
         signed = max((int(name) for name in names if name.isdecimal()), default=0)
         if signed >= ledger.head():
@@ -67,15 +72,16 @@ class RunFolder:
 
     @cached_property
     def _state(self) -> LiveState:
-        path = self.path  # not itself: a folder that nobody uses any more closes its ledger at once
+        # Not `self` in the functions: a cycle would keep the ledger open after the last use of the folder.
+        path = self.path
         return LiveState(self.ledger, lambda: read_description(path), lambda: _stamp(path / DESCRIPTION))
 
     def live(self) -> Live:
-        """What may be served and trained at this moment; to be asked again before every use."""
+        """Return what may be served and trained at this moment; ask again before every use."""
         return self._state.live()
 
     def present(self) -> frozenset[str]:
-        """Keys of the modules that are there, by their manifests; content is checked when it is read."""
+        """Return the keys of the modules that have a manifest; their content is checked when it is read."""
         names = self.modules.objects.names("modules/")
         return frozenset(name.split("/")[1] for name in names if name.endswith("/manifest.json"))
 
@@ -85,15 +91,16 @@ class RunFolder:
 
     @contextmanager
     def publishing(self) -> Iterator[Live]:
-        """Nothing is destroyed while this lasts, and nothing else is written that depends on data.
+        """Hold the store's lock, under which everything that depends on data is written or destroyed.
 
-        So what is live when it begins may be written: a deletion that comes now destroys it afterwards.
+        What is live at the beginning may be written until the end: a deletion that comes meanwhile waits for
+        the lock, and then destroys it.
         """
         with self._store_lock.held():
             yield self.live()
 
     def describe_anew(self, description: Description) -> None:
-        """Put another description in place of this run's; the ledger tells all who use it."""
+        """Replace the run's description, destroy what only the old one knows, and note it in the ledger."""
         with self.publishing() as live:
             # First: a deletion that comes later would not find modules that no description names.
             dropped = set(live.description.keys.values()) - set(description.keys.values())
@@ -104,7 +111,7 @@ class RunFolder:
 
     @property
     def cache(self) -> Path:
-        """Outputs of the frozen lower layers, slice by slice."""
+        """Folder of the activations: outputs of the frozen lower layers, slice by slice."""
         return self.path / CACHE
 
     def sweep(self) -> None:
@@ -113,13 +120,13 @@ class RunFolder:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """One process at a time changes a run."""
+        """Hold the run's lock: one process at a time trains or rebuilds a run."""
         with only_holder(self.path / LOCK, self.path):
             yield
 
 
 def open_run(path: Path) -> RunFolder:
-    """The run in this folder, or an error that says what is missing."""
+    """Open the run in this folder; the error says what is missing."""
     if path.exists() and not path.is_dir():
         raise InputError(f"{path}: a file, where a run's folder is expected")
     if not path.is_dir():
@@ -131,7 +138,7 @@ def open_run(path: Path) -> RunFolder:
 
 
 def read_description(path: Path) -> Description:
-    """The run's description as it is on disk now."""
+    """Read the run's description from disk."""
     file = path / DESCRIPTION
     try:
         text = file.read_text(encoding="utf-8")
@@ -141,17 +148,18 @@ def read_description(path: Path) -> Description:
 
 
 def _stamp(file: Path) -> tuple[int, int, int]:
-    """Changes whenever the file is replaced."""
+    """Return what changes whenever the file is replaced."""
     found = file.stat()
     return found.st_ino, found.st_mtime_ns, found.st_size
 
 
 def ledger_url(path: Path, config: Config) -> str:
+    """Return the URL of the run's ledger: a file in its folder unless the configuration names a database."""
     return config.unlearning.ledger or file_url((path / LEDGER).absolute())
 
 
 def check_config(path: Path, config: Config) -> RunFolder | None:
-    """The run that is there already, if it may be continued with this configuration; none if nothing is."""
+    """Return the run that is in the folder if this configuration may continue it; None if there is none."""
     if not path.exists() or (path.is_dir() and not any(path.iterdir())):
         return None
     existing = open_run(path)
@@ -165,8 +173,8 @@ def check_config(path: Path, config: Config) -> RunFolder | None:
 
 
 def create_run(path: Path, config: Config, description: Description) -> RunFolder:
-    """A new run's folder appears with all its files, or not at all."""
-    # One name, so that the next attempt takes over what a killed one left.
+    """Make a new run's folder; it appears with all its files, or not at all."""
+    # Always the same name, so that the next attempt takes over what a killed one left.
     temporary = path.parent / f".{path.name}.new"
     try:
         temporary.mkdir(parents=True, exist_ok=True)
@@ -195,7 +203,7 @@ def _fill_and_rename(temporary: Path, path: Path, config: Config, description: D
 
 
 def find_runs(folder: Path) -> list[Path]:
-    """The folder of every run right in this one, by name."""
+    """List the folders of the runs directly in this folder, by name."""
     if not folder.is_dir():
         return []
     shown = (path for path in sorted(folder.iterdir()) if not path.name.startswith("."))
@@ -203,7 +211,7 @@ def find_runs(folder: Path) -> list[Path]:
 
 
 def anchored(config: Config) -> Config:
-    """The same run with its local paths in full, so that it works from any folder."""
+    """Return the configuration with absolute local paths, so that the run works from any folder."""
     data, model = config.data, config.model
     places = {"source": data.source, "test": data.test}
     found: dict[str, Any] = {key: _in_full(text) for key, text in places.items() if text is not None}
@@ -219,7 +227,10 @@ def anchored(config: Config) -> Config:
 
 
 def _pinned(text: str) -> str:
-    """Another run as it is now: what is deleted there later must not change what this run is."""
+    """Return another run with the present position of its ledger.
+
+    Without the position, a later deletion there would change which records this run is made of.
+    """
     if PINNED.fullmatch(text):
         return text
     path = Path(text).expanduser().resolve()
@@ -227,13 +238,13 @@ def _pinned(text: str) -> str:
 
 
 def _in_full(text: str) -> str:
-    """Names of the hub, and of what comes with the package, are no paths."""
+    # Names of the hub, and of what comes with the package, are no paths and stay as they are.
     path = Path(text).expanduser()
     return str(path.resolve()) if path.exists() else text
 
 
 def _changed_keys(old: Config, new: Config) -> list[str]:
-    """`section.key: old -> new` for each that may not differ."""
+    """Return `section.key: old -> new` for each setting that differs and may not."""
     was, now = old.model_dump(mode="json"), new.model_dump(mode="json")
     return [
         f"{section}.{key}: {_shown(value)} -> {_shown(now[section][key])}"

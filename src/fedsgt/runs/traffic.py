@@ -1,4 +1,4 @@
-"""What a run's trainings have cost on the wire, kept in its folder, beside what the paper expects."""
+"""Messages and bytes that a run's trainings exchanged, and the number that the paper expects."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fedsgt.theory import client_rounds_balanced
 
 
 def read_traffic(folder: RunFolder) -> Traffic | None:
-    """None if no training of the run went over a network, not even a simulated one."""
+    """Return the traffic of all trainings; None if none went over a network, not even a simulated one."""
     try:
         return Traffic.from_json(json.loads((folder.path / TRAFFIC).read_text(encoding="utf-8")))
     except FileNotFoundError:
@@ -25,15 +25,16 @@ def read_traffic(folder: RunFolder) -> Traffic | None:
 
 
 def add_traffic(folder: RunFolder, more: Traffic) -> None:
+    """Add the traffic of one training to the run's total."""
     if more.rounds:
         total = (read_traffic(folder) or Traffic()).plus(more)
         Folder(folder.path).write(TRAFFIC, (json.dumps(asdict(total), indent=1) + "\n").encode())
 
 
 def paper_rounds(description: Description, rounds: int) -> float | None:
-    """Rounds that a client joins on average if each module travels alone: the paper's formula, corrected.
+    """Return the rounds that a client joins on average if each module travels alone (paper, corrected).
 
-    None where it says nothing: for plans of unequal sequences and clients with unequal numbers of slices.
+    None for plans of unequal sequences and clients with unequal numbers of slices, where no formula holds.
     """
     slices = {len(client.slices) for client in description.clients}
     lengths = {len(sequence) for sequence in description.sequences}

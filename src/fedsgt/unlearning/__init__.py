@@ -1,1 +1,1 @@
-"""Deletion requests and what follows: invalidation, destruction, selection, certificates, verification."""
+"""Deletion requests: acceptance, destruction, erasure at the source, rejoining, retraining policy."""

@@ -28,7 +28,7 @@ Stamps: TypeAlias = dict[Path, tuple[int, int, int] | None]
 
 
 def sources(folder: RunFolder, description: Description) -> dict[Path, set[int]]:
-    """The local files that records of the run are in, and the numbers of the clients whose they are."""
+    """Return the local files that the run's records are in, each with the numbers of its clients."""
     data = folder.config.data
     own = None if data.partition == "remote" else training_file(data.source)
     found: dict[Path, set[int]] = {}
@@ -40,11 +40,9 @@ def sources(folder: RunFolder, description: Description) -> dict[Path, set[int]]
 
 
 def erasable(folder: RunFolder, path: Path) -> bool:
-    """Whether deleted rows are taken out of this file: not if it must not, or cannot, be written.
-
-    Simulated clients hold a share of a common data set, which is drawn again from the whole for every build;
-    row numbers and `data.limit` depend on the whole likewise.
-    """
+    """Whether deleted rows are taken out of this file: not if it must not be written, or cannot be."""
+    # Simulated clients get shares of a common data set, dealt anew from the whole for every build; row
+    # numbers and `data.limit` depend on the whole likewise.
     data = folder.config.data
     shared = path == training_file(data.source) and (data.partition != "given" or data.limit is not None)
     if data.erase == "tombstone" or data.id_column == ROW or shared:

@@ -1,4 +1,7 @@
-"""A client comes back: new slices in new groups, on top of what is live, of which nothing is retrained."""
+"""Rejoining: a client that left comes back with new records, and no live module is trained again.
+
+Its slices form new groups, whose modules are trained on top of the live prefixes.
+"""
 
 from __future__ import annotations
 
@@ -26,17 +29,20 @@ Orders = list[list[int]]
 
 @dataclass(frozen=True)
 class Joined:
-    """What came of it."""
+    """Result of a rejoining."""
 
     name: str
+    """Name of the client in its new enrolment."""
     records: int
+    """Number of its records."""
     groups: list[int]
+    """Numbers of the new groups."""
     trained: int
-    """Modules; those that were live are as they were."""
+    """Number of modules that were trained; those that were live are as they were."""
 
 
 def rejoin(folder: RunFolder, client: str, source: Path, slices: int, groups: int, tell: Listener) -> Joined:
-    """Take the client in with these records, and train what puts them on top of each live prefix."""
+    """Enrol the client again with these records, and train its groups on top of each live prefix."""
     if folder.config.data.partition == "remote":
         raise InputError(f"{folder.path}: a client that holds its data itself comes back in a new run")
     with folder.locked():
@@ -50,6 +56,7 @@ def rejoin(folder: RunFolder, client: str, source: Path, slices: int, groups: in
             _check(prepared, entry.name)
             fresh = describe(prepared, wider, live.position if live.dead else known.as_of)
             with folder.publishing() as now:
+                # A request since then may have shortened the prefixes that the new groups stand on.
                 if now.last_request == live.last_request:
                     folder.describe_anew(fresh)
                     break
@@ -58,9 +65,10 @@ def rejoin(folder: RunFolder, client: str, source: Path, slices: int, groups: in
 
 
 def _entry(folder: RunFolder, known: Description, client: str, source: Path, slices: int) -> ClientEntry:
-    """The client under a name of its own for this time, so that nothing of it is mixed up with before."""
+    """Return the client's new enrolment."""
     first = known.clients[enrolments(known, client)[0]]
     base = first.name if first.source is None else first.name.rpartition(AGAIN)[0]
+    # A name of its own: salt and slicing follow from it, and so differ from those of earlier enrolments.
     taken = {entry.name for entry in known.clients}
     name = next(name for time in count(2) if (name := f"{base}{AGAIN}{time}") not in taken)
     if source.resolve() in sources(folder, known):
@@ -80,13 +88,12 @@ def _entry(folder: RunFolder, known: Description, client: str, source: Path, sli
 def _widened(
     known: Description, entry: ClientEntry, groups: int, prefixes: Sequence[tuple[int, ...]]
 ) -> Description:
-    """The new groups right after each live prefix, and as roots of their own.
-
-    What stood after a live prefix is dead and would be trained anew in any case, so no work is lost.
-    """
+    """Return the description with the new groups right after each live prefix, and as roots of their own."""
+    # Groups after a live prefix are dead and would be trained anew in any case, so no work is lost.
     if groups > len(entry.slices):
         raise InputError(f"groups: {groups} for {len(entry.slices)} slices; at most one for each slice")
     first = known.groups
+    # Rotations of the new groups, so that one hit among them does not end every sequence at once.
     turns = [[first + (turn + index) % groups for index in range(groups)] for turn in range(groups)]
     orders: Orders = []
     for number, (order, prefix) in enumerate(zip(known.sequences, prefixes, strict=True)):
@@ -109,7 +116,7 @@ def _check(prepared: Prepared, name: str) -> None:
 
 
 def _train(folder: RunFolder, prepared: Prepared, added: Sequence[int], tell: Listener) -> int:
-    """The modules of the new groups that stand on live ones or on one another."""
+    """Train the modules of the new groups that stand on live modules or on one another, and count them."""
     wanted: list[Target] = [
         target for target in prepared.targets if target.groups[-1] in added and _stands(folder, target, added)
     ]
@@ -121,5 +128,6 @@ def _train(folder: RunFolder, prepared: Prepared, added: Sequence[int], tell: Li
 
 
 def _stands(folder: RunFolder, target: Target, added: Sequence[int]) -> bool:
+    """Whether every module below the target is present or belongs to a new group."""
     below = zip(target.parents, target.groups[:-1], strict=True)
     return all(group in added or folder.modules.state(key) == "present" for key, group in below)

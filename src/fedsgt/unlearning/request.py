@@ -1,6 +1,6 @@
-"""What a deletion asks for, and the client's part of it: from record ids to slices.
+"""Deletion requests: which records, slices or clients they name, and where in the run those are.
 
-The server gets to see slice numbers, salted hashes and counts, never an id.
+The ledger gets slice numbers, salted hashes and counts, never the id of a record.
 """
 
 from __future__ import annotations
@@ -23,13 +23,14 @@ from fedsgt.runs.folder import RunFolder
 from fedsgt.runs.state import DeletedData, Live
 from fedsgt.unlearning.erase import SourceReader
 
-AGAIN = "~"  # client-3~2 is client-3 the second time
+# Between a client's name and the number of its enrolment: client-3~2 is client-3 after it rejoined.
+AGAIN = "~"
 Scope = Literal["records", "slice", "client"]
 
 
 @dataclass(frozen=True)
 class Deletion:
-    """What is to go of one client: some records, some slices, or all of it when neither is named."""
+    """A wish to delete some records or some slices of one client, or all of it if neither is named."""
 
     client: str
     records: tuple[str, ...] | None = None
@@ -44,24 +45,27 @@ class Deletion:
 
 @dataclass(frozen=True)
 class DeletionPart:
-    """A deletion as the ledger knows it."""
+    """The part of a request that concerns one enrolment of a client, as the ledger has it."""
 
     number: int
-    """Of the client, in the run's description."""
+    """Number of the client in the run's description."""
     client: str
-    """Salted hash of its name."""
+    """Salted hash of the client's name."""
     scope: Scope
     slices: tuple[int, ...]
+    """Indices of the slices that lose records."""
     counts: tuple[int, ...]
-    """How many records go, of each of these slices."""
+    """Number of records that each of these slices loses."""
     records: tuple[str, ...]
-    """Salted hashes of the ids, if single records were asked for."""
+    """Salted hashes of the ids, if single records were named."""
 
     @property
     def count(self) -> int:
+        """Number of records that go."""
         return sum(self.counts)
 
     def to_json(self) -> dict[str, Any]:
+        """Return the part as it stands in the ledger."""
         values = {
             name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()
         }
@@ -69,7 +73,7 @@ class DeletionPart:
 
 
 def content_hash(folder: RunFolder, deletions: Sequence[Deletion]) -> str:
-    """Tells whether a request that comes with the same key is the same request; salted, as ids are."""
+    """Return a salted hash of the request, which tells whether one with the same key is the same."""
     description = folder.live().description
     told = []
     for deletion in deletions:
@@ -83,7 +87,7 @@ def content_hash(folder: RunFolder, deletions: Sequence[Deletion]) -> str:
 def locate(
     folder: RunFolder, live: Live, deletions: Sequence[Deletion], reader: SourceReader
 ) -> list[DeletionPart]:
-    """Each deletion's slices and counts; an error for the first that names what is not there."""
+    """Find the slices and counts of each deletion; raise for the first that names what is not there."""
     if not deletions:
         raise InputError("the request is empty; name at least one client")
     parts: list[DeletionPart] = []
@@ -102,7 +106,8 @@ def locate(
 
 
 def groups_hit(description: Description, parts: Iterable[DeletionPart]) -> list[int]:
-    """Groups that hold a record which goes; a slice that never had one was never learnt from."""
+    """Return the groups of the slices that lose a record."""
+    # A slice without records was never learnt from, so that nothing dies with it.
     return sorted(
         {
             description.groups_of[part.number][index]
@@ -114,10 +119,10 @@ def groups_hit(description: Description, parts: Iterable[DeletionPart]) -> list[
 
 
 def enrolments(description: Description, client: str) -> list[int]:
-    """Numbers of the client that is called so, or has this number; all its times if it came back."""
+    """Return the numbers of the client of this name or number: several if it rejoined."""
     names = [entry.name for entry in description.clients]
     again = re.compile(re.escape(client + AGAIN) + r"\d+")
-    # Who holds its data itself is known by its key: the same name with another key is somebody else.
+    # A client on a machine of its own is known by its key: with another key it is another client.
     keys = {entry.node for entry in description.clients if entry.name == client and entry.node is not None}
     found = [
         number
@@ -175,7 +180,7 @@ def _records(
 
 
 def _request_with(live: Live, wanted: Callable[[dict[str, Any]], bool]) -> str | None:
-    """Which request deleted what a part of it names, in words."""
+    """Return in words which request has such a part; None if none has."""
     for request in live.requests:
         if any(wanted(part) for part in request.body["parts"]):
             return f"was deleted before, by request no. {request.position}"
@@ -192,7 +197,7 @@ def _part_of_records(number: int, client: Client, ids: Sequence[str]) -> Deletio
 
 
 def _slices(folder: RunFolder, live: Live, deletion: Deletion, numbers: Sequence[int]) -> list[DeletionPart]:
-    """Whole slices, or all of them; those that were deleted before need not go again."""
+    """Find the named slices, or all; slices that were deleted before count no records."""
     described = live.description.clients
     if deletion.slices is not None and len(numbers) > 1:
         names = ", ".join(described[number].name for number in numbers)
@@ -222,11 +227,11 @@ def _whole_slice(number: int, index: int, part: dict[str, Any]) -> bool:
 
 
 def records_left(live: Live, number: int) -> list[int]:
-    """Records in each slice of a client, after all deletions so far."""
+    """Return the number of records in each slice of a client after all deletions so far."""
     left = list(live.description.clients[number].records)
     for request in reversed(live.requests):
         if request.position <= live.description.as_of:
-            break
+            break  # the description's numbers are without those already
         for part in request.body["parts"]:
             if part["number"] == number:
                 for index, count in zip(part["slices"], part["counts"], strict=True):

@@ -1,4 +1,4 @@
-"""When dead modules are to be trained again (the paper's Discussion)."""
+"""The retraining policy: when dead modules are trained again (paper, discussion)."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from fedsgt.runs.state import Live
 
 
 def due(folder: RunFolder, live: Live, accuracy: Callable[[], float]) -> str | None:
-    """Why the run's policy asks for retraining now; none if it does not.
+    """Return in words why the run's policy asks for retraining now; None if it does not.
 
-    `accuracy` of what is served is asked for only by the policy that needs it.
+    `accuracy` returns the accuracy of what is served; it takes long and only one policy calls it.
     """
     settings = folder.config.unlearning
     served = served_keys(folder, live)
@@ -33,6 +33,6 @@ def due(folder: RunFolder, live: Live, accuracy: Callable[[], float]) -> str | N
 
 
 def served_keys(folder: RunFolder, live: Live) -> set[str]:
-    """Keys of the modules in the live part of any sequence."""
+    """Return the keys of the modules in the live prefix of any sequence."""
     chain = live.description.chain
     return {key for prefix in live.prefixes(folder.present()) for key in chain(prefix)}

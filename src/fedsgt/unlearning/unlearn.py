@@ -1,8 +1,9 @@
 """A deletion, from the request to its certificate.
 
-The request is in the ledger before it is answered: from then on nobody serves or trains what it hit. Then its
-bytes are destroyed, which the ledger notes twice: what is condemned, before; that it is destroyed, after. A
-stop at any moment leaves the request unknown, or such that `recover` finishes it.
+The request is in the ledger before it is answered, and from then on no module that it hit is served or
+trained. Then everything that depends on its records is destroyed. The ledger notes what is condemned before
+that, and that it is destroyed afterwards. A process that is killed at any moment leaves the request either
+unknown or for `recover` to complete.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ Locate = Callable[[Live], list[DeletionPart]]
 
 
 class KeyUsed(InputError):
-    """The idempotency key belongs to another request."""
+    """Error for an idempotency key that came with another request before."""
 
 
 @dataclass(frozen=True)
@@ -39,22 +40,26 @@ class Receipt:
     """What a request did."""
 
     position: int
+    """Position of the request in the ledger, which is its number."""
     time: str
     records: int
+    """Number of records that it deleted."""
     groups: list[int]
     """Groups that were hit."""
     modules_died: int
-    """Of the plan, trained or not."""
+    """Number of modules of the plan that died, trained or not."""
     repeated: bool
-    """Whether this is the answer of an earlier request with the same key."""
+    """Whether an earlier request came with the same key, so that this is its receipt."""
     destroyed: int = 0
-    """Modules that were there, and are no more."""
+    """Number of trained modules that were destroyed."""
     certificate: Path | None = None
+    """Path of the certificate; None until the request is completed."""
     unreadable: tuple[Path, ...] = ()
     """Files that deleted records were in and that could not be read, so that the records are still there."""
 
     @classmethod
     def of(cls, entry: Entry, repeated: bool = False) -> Receipt:
+        """Return the receipt of a request that is in the ledger and not completed yet."""
         count = sum(part["count"] for part in entry.body["parts"])
         body = entry.body
         return cls(entry.position, entry.time, count, body["groups"], body["modules_died"], repeated)
@@ -106,7 +111,11 @@ def accept(
 
 
 def accept_parts(folder: RunFolder, find: Locate, content: str, key: str | None = None) -> Receipt:
-    """As `accept`, of what `find` finds in the run as it is; `content` tells the request from others."""
+    """Put the parts that `find` returns into the ledger as one request.
+
+    `content` tells the request from others that come with the same key.
+    """
+    # Once more whenever the run changed between finding the parts and writing them.
     while True:
         if key is not None and (known := folder.ledger.find(key)) is not None:
             return _first_receipt(known, content, key)
@@ -115,7 +124,7 @@ def accept_parts(folder: RunFolder, find: Locate, content: str, key: str | None 
             body = _body(live, find(live)) | {"content": content if key is not None else None}
         except InputError:
             if key is not None and folder.ledger.find(key) is not None:
-                continue  # its twin came in meanwhile
+                continue  # the same request came in twice at once, and the other was faster
             raise
         with folder.ledger.writing() as writer:
             newer = writer.entries(after=live.position)
@@ -126,7 +135,7 @@ def accept_parts(folder: RunFolder, find: Locate, content: str, key: str | None 
 
 
 def preview(folder: RunFolder, deletions: Sequence[Deletion]) -> tuple[Live, Live, dict[str, Any]]:
-    """What is live now, what would be after this request, what its entry would say; nothing is changed."""
+    """Return what is live now, what would be after this request, and its ledger entry; change nothing."""
     live = folder.live()
     body = _body(live, locate(folder, live, deletions, SourceReader(folder)))
     return live, live.after([Entry(live.position + 1, Kind.REQUEST, "", body, "", "")]), body
@@ -137,6 +146,7 @@ def recover(
 ) -> list[int]:
     """Complete every request that was accepted and not completed; return the positions of those."""
     if not unfinished(folder):
+        # Killed between giving a certificate its name and removing the unfinished file.
         Folder(folder.path).sweep(f"{CERTIFICATES}/")
         return []
     reader = reader or SourceReader(folder)
@@ -151,7 +161,7 @@ def recover(
 
 
 def unfinished(folder: RunFolder, live: Live | None = None) -> list[Entry]:
-    """Requests whose bytes may still be there, or whose certificate is missing."""
+    """Return the requests that are not known to be destroyed, or have no certificate."""
     live = live or folder.live()
     place = folder.path / CERTIFICATES
     signed = set(os.listdir(place)) if place.is_dir() else set()
@@ -178,11 +188,12 @@ def _first_receipt(known: Entry, content: str, key: str) -> Receipt:
 
 
 def _complete(folder: RunFolder, then: Live, request: Entry, rows: RowsByFile, progress: Progress) -> None:
-    """Condemn, destroy, certify; each step does nothing if it was done before."""
+    """Condemn, destroy and certify; a step that was done before changes nothing."""
     assert then.requests[-1] == request
     dead = Dead.at(then)
     condemned = _entry_of(folder, Kind.CONDEMNED, request.position)
     if condemned is None:
+        # Listed before the first byte goes: after a kill the certificate must still name all of it.
         artefacts = [asdict(artefact) for artefact in (*doomed(folder, dead), *condemned_rows(rows))]
         condemned = _append(folder, Kind.CONDEMNED, {"request": request.position, "artefacts": artefacts})
     destroy(folder, dead, progress)
@@ -199,7 +210,7 @@ def _destroyed(folder: RunFolder, position: int) -> int:
 
 
 def _entry_of(folder: RunFolder, kind: Kind, position: int) -> Entry | None:
-    """The entry of this kind that belongs to the request at this position."""
+    """Return the entry of this kind that belongs to the request; None if it was not written yet."""
     entries = folder.ledger.entries(after=position)
     matching = (entry for entry in entries if entry.kind == kind)
     return next((entry for entry in matching if entry.body["request"] == position), None)
