@@ -34,7 +34,7 @@ GROUP = 1  # the one that changes; both other groups are trained before it, afte
 
 
 def leaks(before: Made, after: Made, group: int) -> list[str]:
-    """What is not as it should be after a change in one group."""
+    """Return what is wrong after a change in one group: other modules changed, or its own did not."""
     assert before.keys() == after.keys()
     assert any(group in groups for groups in before)
     assert any(group not in groups for groups in before)
@@ -159,7 +159,7 @@ def head_left_in_worker(patch: pytest.MonkeyPatch) -> None:
 
 
 def global_order(patch: pytest.MonkeyPatch) -> None:
-    """One generator shuffles for all."""
+    """Shuffle all clients' records with one shared generator."""
     shared = np.random.default_rng(0)
     fake = SimpleNamespace(random=SimpleNamespace(default_rng=lambda seed: shared))
     patch.setattr(local, "np", fake)
@@ -201,7 +201,7 @@ def global_class_weights(patch: pytest.MonkeyPatch) -> None:
 
 
 def all_slices_of_a_client(patch: pytest.MonkeyPatch) -> None:
-    """Who takes part trains on all it has."""
+    """Train each client on all its slices, not only on those of the prefix."""
     inner = Worker.update
 
     def broken(self: Worker, parents: Any, state: Any, client: str, slices: Any, seed: int) -> Any:
@@ -290,7 +290,7 @@ def test_a_leak_would_be_found(
 
 
 def keyed_by_place(patch: pytest.MonkeyPatch) -> None:
-    """What is cached of a slice is found by client and number, not by what the slice holds."""
+    """Look up cached outputs by client and number of the slice, not by its fingerprint."""
     inner = Client.training_slices
 
     def broken(self: Client) -> tuple[Slice, ...]:

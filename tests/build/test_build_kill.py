@@ -56,7 +56,7 @@ class Place:
         self.config.write_text(to_toml(run))
 
     def train(self, step: int | None) -> bool:
-        """Whether it came to an end."""
+        """Train until the given step, and return whether the training came to its end."""
         arguments = (self.path, self.config, step, self.count)
         process = self.processes.Process(target=train_and_die, args=arguments)
         process.start()
@@ -65,7 +65,7 @@ class Place:
         return process.exitcode == 0
 
     def check_between(self, expected: Made) -> None:
-        """What is seen is whole and right, at any time."""
+        """Check that every module that can be seen after a kill is whole and right."""
         if self.path.exists():
             folder = open_run(self.path)
             for groups, (key, sha) in expected.items():
@@ -111,7 +111,7 @@ def steps_of_a_training(place: Place) -> int:
 
 @pytest.mark.slow
 def test_killed_once_at_every_step(images: World, processes: ForkServerContext, tmp_path: Path) -> None:
-    """Of a single module; also at the last, when all is trained and only clearing up is left."""
+    """Also at the last step of a module, when all is trained and only clearing up is left."""
     run = images.config("grouping.groups=1", "training.rounds=2", "peft.layers=1")
     expected = trained(tmp_path / "whole", run)
     total = steps_of_a_training(Place(tmp_path / "count", run, processes))

@@ -28,7 +28,7 @@ RECIPE = Recipe({}, "b" * 64, {})
 
 
 class Stopped(Exception):
-    """As if the process had been killed."""
+    """Ends a build as a kill of the process would."""
 
 
 @dataclass
@@ -70,7 +70,7 @@ class Fake:
 
 
 def targets_of(sequences: Sequence[Sequence[int]]) -> list[Target]:
-    """One for each prefix of each sequence, however often it is wanted."""
+    """Return a target for each prefix of each sequence, repeated if several sequences share it."""
     prints = [hashlib.sha256(bytes([group])).hexdigest() for group in range(10)]
     made: list[Target] = []
     for sequence in sequences:

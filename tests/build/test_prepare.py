@@ -1,4 +1,4 @@
-"""From a configuration to what a build needs: groups, keys, and the first record that cannot be used."""
+"""Preparing a run: keys of its modules, and errors that name the first record that cannot be used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who hears which event of a training: a client's loss goes where a deletion finds it, and nowhere else."""
+"""Events of a run's build: a client's loss is written where a deletion finds it, and nowhere else."""
 
 from __future__ import annotations
 

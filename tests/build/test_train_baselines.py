@@ -1,4 +1,4 @@
-"""The compared systems on the one machinery: isolated clusters, FedAvg by hand, nobody lost."""
+"""The systems of the paper's comparison: isolated clusters, FedAvg by hand, and no client left out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Activations on disk: given back as they were, or not at all; and never a reason to stop."""
+"""Cached outputs are read back as they were written, or not at all; no error of the disk stops a training."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Worker processes: what goes wrong in one reaches the caller, and nothing is waited for in vain."""
+"""Worker processes: errors in one reach the caller, and the caller never waits for a process that is gone."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_errors_pass_through_without_processes(setup: Setup, state: Tensors) -> 
 def test_errors_come_out_of_a_process_and_a_touched_backbone_is_found(
     processes: Processes, state: Tensors
 ) -> None:
-    """One process for all, as it takes seconds to start."""
+    """Check all errors with one process, because a process takes seconds to start."""
     check_errors(processes, state)
     processes.submit(4, *job(state, "bug"))
     with pytest.raises(
@@ -115,7 +115,7 @@ def kill(pool: Processes) -> None:
 
 
 def close_as_if_used(pool: Processes) -> None:
-    """As it would be if the process had ended after its last job."""
+    """Close the pool as if every process had done a job before."""
     pool.used = set(pool.processes)
     pool.close()
 

@@ -1,4 +1,4 @@
-"""Local differential privacy: as much noise as it takes, which its client can make again, and nobody else."""
+"""Local differential privacy: the noise is as strong as promised, and only its client can reproduce it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The server's part of a round: where it starts, which seeds it hands out, what it keeps of it."""
+"""The server's part of a round: what it starts from, the seeds of its clients, and its result."""
 
 from __future__ import annotations
 

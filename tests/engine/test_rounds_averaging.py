@@ -1,4 +1,4 @@
-"""The server's average: exact up to one rounding, the same in any order, closed to what it cannot use."""
+"""The server's average: exact up to one rounding, the same in any order, and without refused updates."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def test_a_round_that_ends_with_one_says_the_same(name: str) -> None:
 def test_who_is_left_out_leaves_no_trace(
     drawn: list[tuple[list[float], int]], shuffler: random.Random
 ) -> None:
-    """As if it had never been asked, whenever that is known; and early ones are held, never lost."""
+    """The mean is as if the client had never been asked; updates that come before their turn are not lost."""
     updates, start = updates_of(drawn), state([0] * 6)
     records = {update.client: update.records for update in updates} | {"away": 10**7, "late": 1}
     running = RunningMean(start, records)
@@ -157,7 +157,7 @@ def test_what_comes_in_its_turn_is_not_kept() -> None:
 
 
 def test_with_a_frozen_the_mean_of_products_is_the_product_of_means() -> None:
-    """What `peft.freeze_a` is for: averaging B alone is averaging what B @ A adds."""
+    """With `peft.freeze_a`, averaging B alone averages what B @ A adds."""
     rng = np.random.default_rng(0)
     down = rng.integers(-8, 8, (2, 5)).astype(np.float32)
     start = {"x.lora_A": down, "x.lora_B": np.zeros((4, 2), np.float32)}

@@ -95,7 +95,7 @@ class Build:
         present = {key for key in needed if self._is_present(key)}
         waiting = [target for key, target in wanted.items() if key not in present]
         if priority is not None:
-            waiting.sort(key=priority)
+            waiting.sort(key=priority)  # a stable sort: among equals the plan's order stays
         running: Running = {}
         trained: list[str] = []
         while True:
@@ -157,6 +157,7 @@ class Build:
             return self._publish(partial, result, running)
 
     def _submit(self, partial: PartialModule, running: Running) -> None:
+        """Submit a module's next round; reading its parent may fail if a deletion has just destroyed it."""
         try:
             self.engine.submit(partial.next_task(self.took_part.get(partial.target.key)))
         except (MissingModule, CorruptModule) as error:
@@ -177,6 +178,7 @@ class Build:
         partial.participants.append(result.participants)
         self.tell(_round_finished(partial.target, result))
         if len(partial.participants) < self.rounds:
+            # On disk before the next round begins: a crash costs at most the rounds under way.
             self.modules.save_checkpoint(result.key, result.round, result.state, partial.participants)
             self._submit(partial, running)
             return None

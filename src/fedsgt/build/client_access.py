@@ -59,6 +59,7 @@ class LocalClients:
             with InProcess(setup, prepared.model.stack, tell) as engine:
                 yield engine
             return
+        # Imported only where it is needed, because Flower is an optional package.
         from fedsgt.engine.flower.local import open_local, open_simulated
 
         server = Server(prepared.model.stack, folder.modules.get, prepared.run.training)

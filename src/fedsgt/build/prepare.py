@@ -46,6 +46,7 @@ class Prepared:
 
     def setup(self, modules: Modules, cache: Path | None) -> Setup:
         """Return what worker processes are started with."""
+        # The name "test" lets workers keep the prepared test records in memory between predictions.
         return Setup.for_clients(
             self.run, self.data.labels, self.data.local, Slice("test", self.test), modules.get, cache
         )
@@ -166,6 +167,7 @@ def _check_reproducible(client: RemoteClient, recipe: Recipe) -> None:
 
 
 def _plan(run: Config) -> Plan:
+    """Return the plan that the run's settings ask for."""
     settings = run.plan
     return plans.make(
         settings.kind,

@@ -23,6 +23,7 @@ def open_build(
     training, modules, deletions = prepared.run.training, folder.modules, RunDeletions(folder)
     trained: list[str] = []
     with open_trackers(prepared.run.engine.trackers, folder.path) as record:
+        # Recorded first: whatever people are shown is on disk already.
         events = EventStream(record_live(record, deletions), without_update_losses(tell))
         try:
             with access.engine(folder, prepared, events) as engine:

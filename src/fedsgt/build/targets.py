@@ -38,6 +38,7 @@ class Recipe:
         """Return the key of the module on these groups, given by their fingerprints in order."""
         computed = canonical_json(self.profile).encode()
         header = frames("fedsgt.module.1", self.config_hash, self.backbone, computed)
+        # The number of groups comes first, so that no longer prefix can read as this one.
         return hashlib.sha256(header + frames(len(prefix), *prefix)).hexdigest()
 
 
@@ -91,6 +92,7 @@ def make_targets(
     prints = group_fingerprints(clients, grouping)
     targets: list[Target] = []
     for module in plan.modules:
+        # Modules of a plan come parents first, so the parent's target is made already.
         above = targets[module.parent] if module.parent >= 0 else None
         prefix = tuple(prints[group] for group in module.prefix)
         parents = () if above is None else (*above.parents, above.key)

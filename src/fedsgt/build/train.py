@@ -34,7 +34,7 @@ def train(
     Called again, it continues where it stopped, or finds nothing left to do. Deletions that were cut short
     are completed by `recover` first; without it they are an error.
     """
-    config = anchored(config)
+    config = anchored(config)  # absolute paths, so that any working directory can continue the run
     _check_requirements(config)
     existing = check_config(path, config)
     if existing is None:
@@ -47,7 +47,7 @@ def train(
         return folder
     folder = RunFolder(path, config, existing.description)
     with folder.locked():
-        folder.sweep()
+        folder.sweep()  # files that a killed training left half written
         prepared = bring_up_to_date(folder, recover, access)
         _build(folder, prepared, tell, access)
     return RunFolder(path, config, read_description(path))
@@ -78,6 +78,7 @@ def bring_up_to_date(
         known = live.description
         data = access.load_clients(folder.config, known, live.deleted)
         prepared = prepare_clients(folder.config, data, known)
+        # Without a deletion the description must stay the same, byte for byte.
         fresh = describe(prepared, known, live.position if live.dead else known.as_of)
         difference = known.difference(fresh, live.dead)
         with folder.publishing() as now:
@@ -112,6 +113,7 @@ def live_after_recovery(folder: RunFolder, recover: Recover | None) -> Live:
 
 
 def _build(folder: RunFolder, prepared: Prepared, tell: Listener, access: ClientAccess) -> None:
+    """Train the modules that the run lacks, check who took part, and record it; the caller holds the lock."""
     present = {target.key for target in prepared.targets if folder.modules.state(target.key) == "present"}
     missing = [target for target in prepared.targets if target.key not in present]
     tell(work_of(prepared, missing))
@@ -119,7 +121,7 @@ def _build(folder: RunFolder, prepared: Prepared, tell: Listener, access: Client
         with open_build(folder, prepared, tell, access) as build:
             if present:  # a retraining: one whole sequence serves again as soon as possible
                 build.run(most_complete_sequence(prepared, present))
-                record_built(folder)
+                record_built(folder)  # predictors may use that sequence while the rest is trained
             build.run(prepared.targets)
     if access.all_take_part(folder.config):
         check_participation(folder)
@@ -178,6 +180,7 @@ def check_participation(folder: RunFolder) -> None:
 
 
 def _check_participants(description: Description, entry: ModuleEntry, manifest: Manifest) -> None:
+    """Raise and name the first client that took part in a round with too few or too many records."""
     expected = _records_by_client(description, entry.groups)
     for number, found in enumerate(manifest.participants, start=1):
         client = _first_difference(expected, found)

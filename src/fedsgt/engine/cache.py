@@ -23,6 +23,7 @@ class ActivationCache:
 
     def __init__(self, folder: Path, recipe: str) -> None:
         self.folder = folder
+        # Another backbone or execution profile gives other outputs, in files of their own.
         self.recipe = hashlib.sha256(recipe.encode()).hexdigest()
 
     def get(self, fingerprint: str) -> list[Item] | None:
@@ -31,6 +32,7 @@ class ActivationCache:
             data = self._path(fingerprint).read_bytes()
         except OSError:
             return None
+        # Half a file after a crash, or a damaged disk: the outputs are computed again.
         if hashlib.sha256(data[32:]).digest() != data[:32]:
             return None
         held = load(data[32:])
@@ -41,6 +43,7 @@ class ActivationCache:
         lengths: NDArray[np.int64] = np.array([len(item["hidden"]) for item in items])
         body = save({"hidden": np.concatenate([item["hidden"] for item in items]), "lengths": lengths})
         path = self._path(fingerprint)
+        # Named by process: several workers may write the same slice at once.
         temporary = path.with_suffix(f".{os.getpid()}.tmp")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)

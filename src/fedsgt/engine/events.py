@@ -103,6 +103,7 @@ Event: TypeAlias = (
 )
 Listener: TypeAlias = Callable[[Event], None]
 
+# Files of older versions have these names, so they must not change.
 KINDS: dict[type[Event], str] = {
     WorkBegun: "begun",
     DataChecked: "checked",

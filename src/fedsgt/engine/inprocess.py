@@ -56,10 +56,12 @@ class InProcess:
             self.pool.submit(self.jobs, "update", task.parents, opened.start, client, slices, seed)
 
     def wait(self) -> Result | None:
+        """Wait for one client's update, and return the result if it was the last one of its round."""
         arrived = self._receive()
         if arrived is None:
             return None
         opened, update = arrived
+        # Told after it was checked: a refused update leaves no line in the metrics.
         self.tell(updated(opened.task, update))
         return None if opened.waiting else opened.result()
 
@@ -74,6 +76,8 @@ class InProcess:
         return found
 
     def cancel(self, key: str) -> None:
+        """Drop the round of this module that is under way."""
+        # Workers that are busy with it cannot be interrupted; their answers are ignored when they come.
         numbers = [number for number, opened in self.rounds.items() if opened.task.key == key]
         for number in numbers:
             del self.rounds[number]

@@ -45,9 +45,11 @@ def local_update(
     trained = [opened[name] for name in names]
     optimizer = _optimizer(trained, settings)
     rng = np.random.default_rng(seed)  # a generator of its own: the global ones would depend on other jobs
+    # Only the last epoch's losses are reported: the earlier ones are those of a worse model.
     losses: list[float] = []
     for _ in range(settings.epochs):
         losses = [
+            # Times the batch's size, because the last batch may be smaller.
             _step(stack, batch, labels, trained, optimizer, settings.clip) * len(labels)
             for batch, labels in _batches(
                 [examples[index] for index in rng.permutation(len(examples))],
@@ -57,7 +59,7 @@ def local_update(
             )
         ]
     trained_state = stack.snapshot()
-    stack.close()
+    stack.close()  # the worker has one stack for all clients
     seconds = time.perf_counter() - started
     update = Update(client, trained_state, len(examples), sum(losses) / len(examples), seconds)
     return privatised(state, update, names, *privacy) if privacy else update

@@ -68,7 +68,7 @@ class Inline:
         try:
             return number, getattr(self.worker, method)(*arguments)
         except Exception as error:
-            return number, Failure(error, here=True)
+            return number, Failure(error, here=True)  # the error itself: nothing is sent anywhere
 
     def drop(self, numbers: Collection[int]) -> None:
         self.queue = deque(job for job in self.queue if job[0] not in numbers)
@@ -114,13 +114,14 @@ class Processes:
         number, answer = self._receive(connection)
         self.busy.remove(connection)
         self.idle.append(connection)
-        self._hand_out()
+        self._hand_out()  # before the answer is looked at, so that the process does not wait for that
         return number, answer
 
     def drop(self, numbers: Collection[int]) -> None:
         self.queue = deque(job for job in self.queue if job[0] not in numbers)
 
     def everywhere(self, method: str, *arguments: Any) -> None:
+        # All are asked before the first answer is awaited, so that they work at the same time.
         for connection in self.used:
             self._send(connection, (EVERYWHERE, method, arguments))
         for connection in self.used:
@@ -133,7 +134,7 @@ class Processes:
     def close(self) -> None:
         try:
             self.everywhere("check")
-        finally:
+        finally:  # no process may outlive the pool, whatever the check says
             self.stop()
 
     def stop(self) -> None:
@@ -143,6 +144,7 @@ class Processes:
             process.join()
 
     def _hand_out(self) -> None:
+        """Give a job to each idle process, as long as there are any."""
         while self.queue and self.idle:
             connection = self.idle.pop(0)
             self._send(connection, self.queue.popleft())
@@ -163,6 +165,7 @@ class Processes:
         return number, answer
 
     def _ended(self, connection: Connection) -> InputError:
+        """Return the error that the process at the other end is gone."""
         self.processes[connection].join()
         code = self.processes[connection].exitcode
         return InputError(
@@ -187,6 +190,7 @@ class Failure:
 
 
 def _answer(worker: Worker, method: str, arguments: tuple[Any, ...]) -> Any:
+    """Do a job, and return its answer or a `Failure`."""
     try:
         return getattr(worker, method)(*arguments)
     except Exception as error:

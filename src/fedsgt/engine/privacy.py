@@ -29,6 +29,7 @@ def privatised(
     assert settings.epsilon is not None
     names = sorted(trained)
     rng = np.random.default_rng(_seed(start, update.state, settings, secret))
+    # In float64, as averages are: differences of float32 values would lose digits.
     change = {name: update.state[name].astype(np.float64) - start[name] for name in names}
     length = math.sqrt(sum(float(np.square(part).sum()) for part in change.values()))
     scale = min(1.0, settings.clip / length) if length else 1.0
@@ -43,6 +44,7 @@ def privatised(
 
 
 def _seed(start: Tensors, state: Tensors, settings: Privacy, secret: bytes) -> int:
+    """Return the seed of the noise; without the secret it cannot be computed, even if the update is known."""
     code = hmac.new(secret, frames("fedsgt.noise.1", settings.model_dump_json()), hashlib.sha256)
     for tensors in (start, state):
         for name in sorted(tensors):

@@ -120,6 +120,7 @@ class RunningMean:
         return {name: (held / self.total).astype(np.float32) for name, held in self.sums.items()}
 
     def _take(self, client: str, update: Update | None) -> None:
+        """Keep the update, or that there is none, and sum all updates whose turn has come."""
         self.early[client] = update
         while self.order and self.order[0] in self.early:
             following = self.early.pop(self.order.popleft())

@@ -49,7 +49,7 @@ def measurement(event: Event) -> Measurement | None:
     match event:
         case ClientUpdated():
             numbers = {"records": event.records, "seconds": round(event.seconds, 4)}
-            if event.loss is not None:
+            if event.loss is not None:  # first, as in older files
                 numbers = {"loss": event.loss, **numbers}
             about = {"module": event.module, "client": event.client}
             return Measurement(kind, f"{_joined(event.groups)}/{event.client}", event.round, numbers, about)

@@ -76,6 +76,7 @@ class Worker:
         device = profile.pick_device(setup.run.model.device)
         self.model = open_model(setup.run, setup.labels, device)
         self.stack, self.inputs = self.model.stack, self.model.inputs
+        # All that the lower layers' outputs depend on besides the records.
         recipe = [
             self.model.backbone.hash,
             self.inputs.describe(),
@@ -131,6 +132,7 @@ class Worker:
         """Remove all modules but these from memory, and unfold them from the stack."""
         for key in [key for key in self.modules if key not in keys]:
             del self.modules[key]
+        # The folded weights, too, hold a module's values.
         if self.loaded is None or not set(_keys(self.loaded)).issubset(keys):
             self._load(())
 
@@ -188,6 +190,7 @@ class Worker:
         if part.fingerprint in self.prepared:
             self.prepared.move_to_end(part.fingerprint)
             return self.prepared[part.fingerprint]
+        # Without frozen lower layers there are no outputs to keep, only the records themselves.
         on_disk = cache if self.stack.start and part.records else None
         items = on_disk.get(part.fingerprint) if on_disk else None
         if items is None:
@@ -218,6 +221,7 @@ def _lower(stack: Stack, inputs: Inputs, raw: list[Item]) -> list[Item]:
         chosen = order[start : start + LOWER_BATCH]
         batch = to_device(inputs.batch([raw[index] for index in chosen]), stack.device)
         for index, hidden in zip(chosen, stack.lower(batch).cpu().numpy(), strict=True):
+            # A copy, so that the whole padded batch can be freed.
             found[index] = {"hidden": hidden[: lengths[index] or len(hidden)].copy()}
     return [found[index] for index in range(len(raw))]
 
