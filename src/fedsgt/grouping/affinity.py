@@ -36,6 +36,7 @@ def affinity_groups(problem: Problem, hints: Hints, rng: np.random.Generator) ->
         cluster_of = _tiers(problem, rates, rng)
         places = _places_in_line(problem, cluster_of)
         codes = rates[:, None]
+    # Clusters get their places first and clients within them, so that no client is drawn out of its cluster.
     group_of = _lay_clusters(problem, _by_cluster(cluster_of, rng), places, rng)
     if problem.within_limits(group_of):
         return group_of
@@ -47,6 +48,7 @@ def _read_clusters(clusters: Labels, count: int) -> Ints:
     labels = clusters.tolist() if isinstance(clusters, np.ndarray) else list(clusters)
     if len(labels) != count:
         raise InputError(f"clusters: {len(labels)} labels for {count} clients; one for each client is needed")
+    # Numbers by first appearance: labels may be of types that cannot be sorted together.
     numbers: dict[object, int] = {}
     return np.array([numbers.setdefault(label, len(numbers)) for label in labels], dtype=np.int64)
 
@@ -80,6 +82,7 @@ def _places_by_size(problem: Problem, cluster_of: Ints, rng: np.random.Generator
 
 def _tiers(problem: Problem, rates: Floats, rng: np.random.Generator) -> Ints:
     """Cut clients by falling rate into tiers of about one group: the group where the first slice falls."""
+    # The last key of lexsort is the first to sort by; the random one decides ties.
     order = np.lexsort((rng.random(len(rates)), -rates))
     starts = np.cumsum(problem.slices[order]) - problem.slices[order]
     tier_of = np.empty(len(rates), dtype=np.int64)
@@ -113,6 +116,7 @@ def _lay_clusters(
     """Lay the clients of each cluster over its places; clients with tight limits choose first."""
     pieces = Pieces()
     for clients, own in zip(clusters, places, strict=True):
+        # Clients without a limit fit anywhere, so they come last and take what is left.
         tied = problem.restricted[clients]
         order = np.concatenate([hardest_first(problem, clients[tied], rng), clients[~tied]])
         _place(problem, order, FreeRoom(own), pieces)
@@ -133,6 +137,7 @@ def _repair(
     if problem.total * (2 * problem.groups + codes.shape[1]) <= MOST_NUMBERS:
         # Eq. 1 asks for groups alike; here like goes with like, hence the sign.
         return bring_within_limits(problem, codes[problem.client_of], group_of, rng, sign=-1.0)
+    # Too many slices for exchanges: pack again over all groups, which keeps limits but fewer clusters.
     pieces = Pieces()
     _place(problem, np.concatenate(_by_cluster(cluster_of, rng)), FreeRoom.of(problem), pieces)
     packed = pieces.group_of()

@@ -29,7 +29,9 @@ def match_clusters(problem: Problem, vectors: Floats) -> Ints:
     """
     group_of = np.full(problem.total, -1)
     sums = np.zeros((problem.groups, vectors.shape[1]))
+    # Which client is in which group so far; a client at its limit may only go on in these.
     joined = np.zeros((len(problem.slices), problem.groups), dtype=bool)
+    # Stage l gives each group its l-th slice, as in the appendix.
     for stage, members in enumerate(base_clusters(vectors, problem.groups), start=1):
         cost = _stage_cost(sums, vectors[members], stage)
         if problem.binding:
@@ -92,6 +94,7 @@ def _longest_axis(vectors: Floats) -> Floats:
     centred = vectors - vectors.mean(axis=0)
     axis: Floats = centred[(centred**2).sum(axis=1).argmax()]
     for _ in range(AXIS_STEPS):
+        # Vectors may all be equal: then the axis is zero, and the division must not fail.
         axis = axis / max(float(np.linalg.norm(axis)), 1e-300)
         axis = centred.T @ (centred @ axis)
     # An axis has two directions; take the one whose largest entry is positive, so that the result is unique.
@@ -105,8 +108,10 @@ def _refine(vectors: Floats, cluster_of: Ints, capacities: Ints) -> Ints:
         sums = np.zeros((len(capacities), vectors.shape[1]))
         np.add.at(sums, cluster_of, vectors)
         centres = sums / capacities[:, None]
+        # The squared length of a slice's own vector is the same for every centre, so it is left out.
         cost = (centres**2).sum(axis=1) - 2.0 * vectors @ centres.T
         _, places = _assignment(cost[:, place_of])
+        # Nothing moved: further rounds would change nothing.
         if (place_of[places] == cluster_of).all():
             break
         cluster_of = place_of[places]

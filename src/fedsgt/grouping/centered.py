@@ -27,6 +27,7 @@ def centered_groups(problem: Problem, hints: Hints, rng: np.random.Generator) ->
             swaps.load(best)
             _shake(swaps, rng)
         descend_with_pieces(swaps, vectors, rng)
+        # Strictly less, so that on a tie the earlier grouping stays and the result depends on the seed alone.
         if swaps.value() < least:
             best, least = swaps.group_of, swaps.value()
     return best

@@ -16,6 +16,7 @@ from fedsgt.grouping.within_limits.random_assignment import random_groups
 
 Method = Callable[[Problem, Hints, np.random.Generator], Ints]
 
+# The names are settings (`grouping.method`) and stand in run descriptions: never change one.
 METHODS: dict[str, Method] = {
     "random": random_groups,
     "bac": bac_groups,
@@ -52,6 +53,7 @@ def make(
     """
     if method not in METHODS:
         raise InputError(f"grouping method: {method!r} is not one of {', '.join(METHODS)}")
+    # A bool would pass as the seed 0 or 1.
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
         raise InputError(f"seed: {seed!r} is not a whole number of at least 0")
     problem = read_problem(slices, groups, None if method in WHOLE_CLIENTS else limits, names)

@@ -58,6 +58,7 @@ class Problem:
 
     def spread(self, group_of: Ints) -> Ints:
         """Return the number of distinct groups that each client is in."""
+        # One number for each pair of client and group, so that one `unique` counts distinct pairs.
         pairs = np.unique(self.client_of * self.groups + group_of)
         return np.bincount(pairs // self.groups, minlength=len(self.slices))
 
@@ -85,10 +86,12 @@ def read_problem(
 ) -> Problem:
     """Check the input, and that each client would fit if it were alone."""
     counts = read_slices(slices, names)
+    # A bool is an Integral to Python, but True groups are a mistake.
     if not isinstance(groups, Integral) or isinstance(groups, bool):
         raise InputError(f"groups: {groups!r} is not a whole number")
     if not 1 <= groups <= counts.sum():
         raise InputError(f"groups: {groups} is not between 1 and the number of slices, {counts.sum()}")
+    # A limit above S_i or L forbids nothing; cut to these, it shows at once whether it can bind.
     caps = np.minimum(np.minimum(counts, groups), read_limits(limits, len(counts), int(groups), names))
     problem = Problem(counts, int(groups), caps, None if names is None else tuple(names))
     check_each_client_alone(problem)
@@ -103,7 +106,7 @@ def read_slices(slices: ArrayLike, names: Sequence[str] | None) -> Ints:
     if counts.dtype.kind not in "iu":
         raise InputError(f"slices: type {counts.dtype} is not whole numbers")
     if (counts < 1).any():
-        client = int(np.argmax(counts < 1))
+        client = int(np.argmax(counts < 1))  # the first of them
         raise InputError(
             f"client {_name(client, names)}: {counts[client]} slices, but each client needs at least 1"
         )
@@ -133,6 +136,7 @@ def _one_limit(client: str, limit: int | None, groups: int) -> int:
 
 def check_each_client_alone(problem: Problem) -> None:
     """Check that the B_i largest groups together have room for the slices of client i."""
+    # Groups come largest first, so the first B_i of them are the B_i largest.
     room = np.concatenate([[0], np.cumsum(problem.sizes)])
     too_small = room[problem.limits] < problem.slices
     if too_small.any():
@@ -142,6 +146,7 @@ def check_each_client_alone(problem: Problem) -> None:
 def _does_not_fit(problem: Problem, client: int) -> str:
     """Say why the client cannot be grouped even alone."""
     limit, largest = int(problem.limits[client]), int(problem.sizes[0])
+    # With uneven sizes the message says how many groups have the larger one, or the sum would seem wrong.
     full = int((problem.sizes == largest).sum())
     only = (
         f" (only {full} of the groups can hold {largest}, the others {largest - 1})" if full < limit else ""
@@ -168,6 +173,7 @@ def read_vectors(name: str, given: ArrayLike | None, owner: str, count: int) -> 
     if vectors.ndim != 2 or vectors.shape[0] != count or vectors.shape[1] < 1:
         raise InputError(f"{name}: shape {vectors.shape}, but one row for each of {count} {owner}s is needed")
     if not np.isfinite(vectors).all():
+        # Name the first bad row, so that its owner can be found.
         row = int(np.argmin(np.isfinite(vectors).all(axis=1)))
         raise InputError(f"{name}: row {row} ({owner} {row}) holds a value that is not finite")
     return vectors

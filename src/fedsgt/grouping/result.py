@@ -38,6 +38,7 @@ class Grouping:
                 f"grouping: {self.client_of.shape} clients and {self.group_of.shape} groups, "
                 "but one of each is needed per slice"
             )
+        # From one slice to the next the client stays or goes up by one; anything else is out of order.
         steps = np.diff(self.client_of, prepend=-1)
         if self.client_of[0] != 0 or not np.isin(steps, (0, 1)).all():
             raise InputError("grouping: slices are not numbered client by client from client 0")
@@ -64,6 +65,7 @@ class Grouping:
         """Return the group's slices as (client, slice within the client)."""
         flat = self.members(group)
         clients = self.client_of[flat]
+        # A client's slices are consecutive, so the first one's number is found by bisection.
         inside = flat - np.searchsorted(self.client_of, clients)
         return list(zip(clients.tolist(), inside.tolist(), strict=True))
 
@@ -96,6 +98,7 @@ def deviation(group_of: Ints, vectors: Floats, groups: int) -> float:
 
 def group_sums(group_of: Ints, vectors: Floats, groups: int) -> Floats:
     """Return the sum of the slices' vectors of each group, one row for each."""
+    # Stable, so that a group's vectors are always added in the same order and the sum has the same bits.
     order = np.argsort(group_of, kind="stable")
     starts = np.searchsorted(group_of[order], np.arange(groups))
     return np.add.reduceat(vectors[order], starts, axis=0)

@@ -54,6 +54,7 @@ class PlanScore:
     @property
     def mean_live_share(self) -> float:
         """Mean of `live_share` over the stream, from the first request on."""
+        # A stream without requests has only the value before the first.
         after = self.live_share[1:] or self.live_share
         return sum(after) / len(after)
 
@@ -65,6 +66,7 @@ class PlanScore:
     @property
     def break_even(self) -> int:
         """Number of requests after which retraining each time has cost more than this plan."""
+        # FedRetrain costs T (1 + r) passes after r requests; the tolerance forgives rounding at equality.
         return max(0, floor(self.plan.passes / self.fedavg_rounds - 1 + 1e-9) + 1)
 
     def to_json(self) -> dict[str, Any]:
@@ -129,6 +131,7 @@ def _rate_of_clients(plan: Plan, counts: Counts, stream: Stream) -> Estimate:
     It is infinite if the clients that may leave hold no slice of some root.
     """
     leaving = len(counts) if stream.prior is None else sum(chance > 0 for chance in stream.prior)
+    # All clients that may leave do so, one after another: the curve then ends at zero.
     curves = run_stream(plan, counts, Stream(leaving, leaving, stream.prior))
     return Estimate(float("inf")) if curves.alive[-1] > 0 else curves.rate
 
@@ -136,6 +139,7 @@ def _rate_of_clients(plan: Plan, counts: Counts, stream: Stream) -> Estimate:
 def _traffic(plan: Plan, counts: Counts) -> ExpectedTraffic:
     """Count modules: each round fetches one and sends one, and each frozen module is fetched once."""
     rounds: NDArray[np.int64] = plan.client_rounds(counts)
+    # A round starts from a module that is fetched and ends with one that is sent.
     fetched = plan.client_downloads(counts)
     return ExpectedTraffic(
         float(rounds.mean()),

@@ -141,6 +141,7 @@ def rank(scored: PlanScore, target: float) -> tuple[bool, float, float]:
     """Rank a setting: survivors first, by live data and then cost; others by how near they come."""
     survival, live = float(scored.curves.alive[-1]), scored.mean_live_share
     if survival >= target:
+        # Rounded, so that a gain that nobody would notice does not outweigh a cheaper plan.
         return True, round(live, 3), -scored.plan.passes
     return False, round(survival, 3), live
 
@@ -160,6 +161,7 @@ def _candidates(
     most = clients * max(SLICES) // MIXED
     sizes = [groups for groups in GROUPS if groups <= most and (groups + 1) / 2 <= max_passes]
     for index, groups in enumerate(sizes):
+        # The time for a number of groups is taken to grow with its square.
         progress(SCREENED * sum(size**2 for size in sizes[:index]) / sum(size**2 for size in sizes))
         plans = list(_plans(groups, max_passes))
         for slices in SLICES:
@@ -187,6 +189,7 @@ def _plans(groups: int, max_passes: float) -> Iterator[tuple[str, float | None, 
     yield "rotations", max_passes, make("rotations", groups, passes=max_passes)
     yield "greedy", max_passes, make("greedy", groups, passes=max_passes)
     yield "tree", max_passes, tree(groups, passes=max_passes, effort=SCREENING)
+    # The cheapest tree that is as good as all rotations, if it can be afforded.
     cheapest = tree(groups, effort=SCREENING)
     if cheapest.passes <= max_passes:
         yield "tree", None, cheapest

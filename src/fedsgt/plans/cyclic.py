@@ -42,11 +42,13 @@ def first_rotations(groups: int, budget: int | None = None) -> Plan:
 def iterative_rotations(groups: int, budget: int | None = None) -> Plan:
     """Return S3T's selection for B > L: rotate the whole, then all after the first group, and so on."""
     budget = groups if budget is None else budget
+    # Above 20 groups there are more orders than any budget asks for.
     if groups <= 20 and budget > factorial(groups):
         raise InputError(f"budget: {budget} is more than the {factorial(groups)} orders of {groups} groups")
     if budget <= groups:
         return Plan.of("iterative-rotations", groups, rotations(groups, budget).sequences)
     paths = [tuple(range(groups))]
+    # Each turn multiplies the sequences and keeps one group more of each in place.
     for fixed in range(groups):
         paths = _branch(paths, fixed, budget)
         if len(paths) == budget:

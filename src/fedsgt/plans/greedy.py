@@ -44,10 +44,12 @@ def greedy(
         path = _best_order(gains)
         prefixes = [mask_of(path[:depth]) for depth in range(1, groups + 1)]
         longer = Plan.of("greedy", groups, [*paths, path])
+        # The first sequence is kept whatever it gains: a plan needs one.
         useless = bool(paths) and gains[prefixes].sum() < NOTHING
         if useless or (passes is not None and longer.passes > passes + 1e-9):
             break
         paths.append(path)
+        # A new prefix serves every set of unhit groups that holds it.
         live[prefixes] = range(1, groups + 1)
         spread_maximum(live)
     return Plan.of("greedy", groups, paths)

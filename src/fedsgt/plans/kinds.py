@@ -56,6 +56,7 @@ def make(
     _check_count("shards", shards)
     if shards > groups:
         raise InputError(f"shards: {shards} for {groups} groups; at most one for each group")
+    # The largest shard needs most passes for one order of its groups.
     _check_passes(-(-int(groups) // int(shards)), passes)
     chances = None if prior is None else check_prior(prior, groups)
     wanted = Wanted(int(groups), budget, passes, chances, seed, progress)
@@ -116,7 +117,9 @@ def _first_rotations(wanted: Wanted) -> Plan:
 
 
 def _iterative(wanted: Wanted) -> Plan:
-    return _fit(partial(iterative_rotations, wanted.groups), wanted, most=factorial(min(wanted.groups, 20)))
+    return _fit(
+        partial(iterative_rotations, wanted.groups), wanted, most=factorial(min(wanted.groups, 20))
+    )  # 20! is more than any budget
 
 
 def _matching(wanted: Wanted) -> Plan:
@@ -136,6 +139,7 @@ def _fit(by_budget: Callable[[int], Plan], wanted: Wanted, most: int) -> Plan:
     """Return the plan of this budget, or of as many sequences as the passes allow."""
     if wanted.passes is None:
         return by_budget(wanted.groups if wanted.budget is None else wanted.budget)
+    # Without sharing, a sequence costs (L+1)/2 passes; the tolerance forgives rounding in the division.
     most = most if wanted.budget is None else min(wanted.budget, most)
     count = min(most, int(wanted.passes / ((wanted.groups + 1) / 2) + 1e-9))
     # The count assumes that no prefix is shared; shared prefixes may leave room for more.
@@ -144,6 +148,7 @@ def _fit(by_budget: Callable[[int], Plan], wanted: Wanted, most: int) -> Plan:
     return by_budget(count)
 
 
+# The names are settings (`plan.kind`) and stand in run descriptions: never change one.
 KINDS: dict[str, Callable[[Wanted], Plan]] = {
     "rotations": _rotations,
     "rotations-first": _first_rotations,

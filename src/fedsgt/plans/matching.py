@@ -29,6 +29,7 @@ def matching(groups: int, budget: int | None = None, prior: NDArray[np.float64] 
     for _ in range(groups - 1):
         rows, columns = linear_sum_assignment(_step_weights(paths, chances), maximize=True)
         paths = [(*paths[row], int(column)) for row, column in zip(rows, columns, strict=True)]
+    # `sorted` is stable: on a tie the sequence of the lower first group is kept.
     best = sorted(range(groups), key=lambda index: -_value(paths[index], chances))[:budget]
     return Plan.of("matching", groups, [paths[index] for index in best])
 
@@ -39,6 +40,7 @@ def _step_weights(paths: list[Prefix], chances: NDArray[np.float64]) -> NDArray[
     for row, path in enumerate(paths):
         used = list(path)
         weights[row] = (len(path) + 1) * _alive(chances[used].sum() + chances, len(chances))
+        # A sequence never takes a group twice.
         weights[row, used] = -np.inf
     return weights
 

@@ -60,6 +60,7 @@ class Plan:
         _check(groups, paths)
         index: dict[Prefix, int] = {}
         modules: list[PlannedModule] = []
+        # Parents come before children, because a prefix is entered before it is extended.
         for path in paths:
             for depth in range(1, len(path) + 1):
                 prefix = path[:depth]
@@ -119,10 +120,12 @@ class Plan:
         """
         if counts.ndim != 2 or counts.shape[1] != self.groups:
             raise InputError(f"counts: shape {counts.shape}; the plan needs clients x {self.groups} groups")
+        # Modules as rows while this is built, so that each step works on contiguous memory.
         member = np.ascontiguousarray(counts.T > 0)
         part = np.zeros((len(self.modules), counts.shape[0]), dtype=np.bool_)
         for index, module in enumerate(self.modules):
             part[index] = member[module.group]
+            # A client that trains the parent trains this module too: data are cumulative (definition 4).
             if module.parent >= 0:
                 part[index] |= part[module.parent]
         return part.T
@@ -163,6 +166,7 @@ def _each(requests: int | Sequence[int], score: scores.Curve) -> Estimate | list
     """Check the numbers of requests, and score each; one number gives one estimate, not a list."""
     counts = list(requests) if isinstance(requests, Iterable) else [requests]
     for count in counts:
+        # A bool is an int to Python, but True requests are a mistake.
         if not isinstance(count, (int, np.integer)) or isinstance(count, bool) or count < 0:
             raise InputError(f"requests: {count!r} is not a whole number of at least 0")
     values = score(counts) if counts else []
@@ -183,6 +187,7 @@ def check_prior(prior: ArrayLike, length: int, what: str = "group") -> NDArray[n
         raise InputError(f"prior: {array.size} values for {length} {what}s; give one for each {what}")
     if not np.isfinite(array).all() or (array < 0).any():
         raise InputError(f"prior: {array.tolist()} holds a value that is negative or not finite")
+    # Values read from a file are rounded, so a small difference is forgiven and then divided out.
     if abs(array.sum() - 1) > 1e-6:
         raise InputError(f"prior: the values sum to {array.sum():.6g}; they must sum to 1")
     chances: NDArray[np.float64] = array / array.sum()

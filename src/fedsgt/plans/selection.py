@@ -32,6 +32,7 @@ def choose(strategy: str, prefixes: Iterable[Prefix]) -> list[Choice]:
     if choosing is None:
         raise InputError(f"strategy: {strategy!r} is unknown; one of {', '.join((*STRATEGIES, MERGED))}")
     chosen = choosing(_distinct(enumerate(prefixes)))
+    # A live prefix of d groups has d live modules, so lengths are the weights.
     total = sum(len(prefix) for _, prefix in chosen)
     return [(index, prefix, len(prefix) / total) for index, prefix in chosen]
 
@@ -55,6 +56,7 @@ def _distinct(prefixes: Iterable[tuple[int, Prefix]]) -> Alive:
 
 def _uncontained(alive: Alive) -> Alive:
     """Keep the sequences whose live groups are within no other's; of equal sets, the lowest index."""
+    # Order does not matter here: two sequences may have seen the same groups in another order.
     held = [frozenset(prefix) for _, prefix in alive]
     return [
         alive[one]

@@ -29,6 +29,7 @@ def groups_joined_balanced(clients: int, slices: int, groups: int, joined: int) 
     """
     clients, slices, groups = check_slices(clients, slices, groups)
     joined = check_whole("joined", joined, 0, groups)
+    # Inclusion and exclusion over the groups that may hold the client's slices.
     ways = sum(
         (-1) ** (joined - among) * comb(groups - among, joined - among) * comb(size, slices) * count
         for among in range(joined + 1)
@@ -61,6 +62,7 @@ def client_rounds_balanced(clients: int, slices: int, groups: int, budget: int |
 def _client_rounds(groups: int, budget: int | None, law: Iterable[Fraction]) -> Fraction:
     """Average Eq. (cost-K-app) over the law of K: a client takes part from the first of its groups on."""
     sequences = groups if budget is None else check_whole("budget", budget, 1)
+    # The first of k random places is at (L+1)/(k+1) on average, which leaves (L+1) k/(k+1) phases.
     share = sum((chance * Fraction(k, k + 1) for k, chance in enumerate(law)), Fraction(0))
     return sequences * (groups + 1) * share
 

@@ -76,8 +76,10 @@ def deletion_rate_weighted(prior: Sequence[int | float | Fraction], roots: Itera
     of_roots = _weights_of_roots(weights, roots)
     if 0 in of_roots:
         return math.inf
+    # Subsets that hit with chance 0 are the empty one only; all others have a finite waiting time.
     total = sum(weights)
     terms = [(net * total, hit) for hit, net in _signed_subset_sums(of_roots).items() if hit]
+    # Beyond the exact sum, fixed-point numbers: each term is rounded down by less than 2^-256.
     if len(terms) <= _MOST_EXACT_TERMS:
         return _sum_in_halves([Fraction(*term) for term in terms])
     return Fraction(sum((over << _FRACTION_BITS) // under for over, under in terms), 1 << _FRACTION_BITS)
@@ -103,10 +105,12 @@ def _weights(prior: Sequence[int | float | Fraction]) -> list[int]:
     """Return whole numbers in the proportions of the prior; this normalises a prior of floats."""
     shares = [_share(group, value) for group, value in enumerate(prior)]
     total = sum(shares, Fraction(0))
+    # Floats cannot sum to 1 exactly, fractions can and must.
     exact = all(isinstance(value, numbers.Rational) for value in prior)
     if abs(total - 1) > (0 if exact else _FLOAT_PRIOR_TOLERANCE):
         shown = total if exact else float(total)
         raise InputError(f"prior sums to {shown}: must sum to 1{'' if exact else ' within 1e-9'}")
+    # Whole numbers make the subset sums below exact and cheap to compare.
     scale = math.lcm(*(share.denominator for share in shares))
     weights = [int(share * scale) for share in shares]
     common = math.gcd(*weights)
@@ -138,6 +142,7 @@ def _signed_subset_sums(weights: list[int]) -> dict[int, int]:
     """Return the total of (-1)^(|A|+1) over the subsets A, the empty one too, by their sum of weights."""
     nets = {0: -1}
     for weight in weights:
+        # A copy, because the loop adds to the dictionary; sums that meet are merged.
         for together, net in list(nets.items()):
             nets[together + weight] = nets.get(together + weight, 0) - net
         if len(nets) > _MOST_SUBSET_SUMS:
@@ -166,6 +171,7 @@ def survival_clients(clients: int, slices: int, groups: int, roots: int, request
     clients, slices, groups = check_slices(clients, slices, groups)
     roots = check_whole("roots", roots, 1, groups)
     requests = check_whole("requests", requests, 0, clients)
+    # Under balanced random grouping only the number of slices that left matters.
     gone, all_slices = requests * slices, clients * slices
     alive = sum(
         (-1) ** (unhit + 1) * comb(roots, unhit) * _mean_ways_to_miss(all_slices, groups, unhit, gone)

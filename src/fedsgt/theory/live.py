@@ -27,6 +27,7 @@ def _spans_given(groups: int) -> tuple[Fraction, ...]:
     """Return E[U | M = m] for m = 0..groups."""
     means = [Fraction(0)]
     for hit in range(1, groups + 1):
+        # L minus the largest gap is the number of lengths below L that the largest gap does not exceed.
         narrow = sum(_gaps_at_most(groups, hit, gap) for gap in range(1, groups))
         means.append(1 + Fraction(narrow, comb(groups - 1, hit - 1)))
     return tuple(means)
@@ -74,6 +75,7 @@ def expected_live_offsets(groups: int, offsets: Iterable[int], requests: int) ->
     the circle is equally likely, so it is enough to count the subsets that meet all those arcs.
     """
     groups = check_whole("groups", groups, 1)
+    # Rotated right by an offset, a sequence starts at minus that offset.
     starts = tuple(sorted({-as_whole("offset", offset) % groups for offset in offsets}))
     if not starts:
         raise InputError("offsets is empty: must hold at least one offset")
@@ -123,6 +125,7 @@ def _packed_from_first(groups: int, first: int, furthest: list[int], width: int)
             oldest += 1
         ways.append((totals[-1] - totals[oldest - first]) << width)
         totals.append(totals[-1] + ways[-1])
+    # The last hit must reach round the circle to the first one.
     home = first + groups
     return sum(count for last, count in enumerate(ways, start=first) if furthest[last] >= home)
 

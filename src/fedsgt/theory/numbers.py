@@ -12,6 +12,7 @@ from fedsgt.errors import InputError
 def as_whole(name: str, value: int) -> int:
     """Return `value` as an int, whatever kind of integer it is; raise InputError if it is none."""
     try:
+        # Takes numpy's integers too, and refuses floats such as 3.0.
         return operator.index(value)
     except TypeError:
         raise InputError(f"{name} is {value!r}: must be a whole number") from None
@@ -66,6 +67,7 @@ def sizes_of_chosen(slices: int, groups: int, chosen: int) -> Iterator[tuple[int
     `slices` in all are cut into `groups` groups of floor or ceil size, so slices mod groups are one larger.
     """
     size, larger = divmod(slices, groups)
+    # `large` of the chosen groups are of the larger size; the bounds keep both choices possible.
     for large in range(max(0, chosen - (groups - larger)), min(chosen, larger) + 1):
         yield chosen * size + large, comb(larger, large) * comb(groups - larger, chosen - large)
 

@@ -10,7 +10,7 @@ from fedsgt.grouping.within_limits.random_assignment import find_assignment, ran
 # Steps of one descent, and steps without a gain after which it ends.
 STEPS = 10_000
 PATIENCE = 200
-# Turns between single slices and pieces; in practice two or three are enough.
+# Turns between single slices and pieces.
 MOST_TURNS = 8
 
 
@@ -103,6 +103,7 @@ def bring_within_limits(
 def _relieve_all(swaps: Swaps, rng: np.random.Generator) -> bool:
     """Relieve the client that is furthest over its limit until none is; False if no exchange helps it."""
     slices = swaps.problem.total
+    # Each exchange lowers the total excess by at least one, so this ends.
     while (over := swaps.over()).any():
         rows = np.flatnonzero(swaps.problem.client_of == over.argmax())
         columns = np.arange(slices) if slices <= PARTNERS else rng.integers(slices, size=PARTNERS)

@@ -11,7 +11,7 @@ from fedsgt.grouping.result import group_sums
 Some: TypeAlias = Ints | slice
 
 ALL = slice(None)
-# Up to this many slices all distances are kept (70 MB); above, they are computed where needed.
+# Slices up to which the products and distances of all pairs are kept, at 72 MB each.
 MOST_IN_MATRIX = 3000
 # Pairs looked at in one step, and partners sampled for a slice when there are more slices than this.
 PAIRS_PER_STEP = 1 << 16

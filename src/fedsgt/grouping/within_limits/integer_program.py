@@ -35,6 +35,7 @@ def solve(problem: Problem) -> Pieces | None:
     kinds = kinds_of(problem)
     cells = 2 * int(problem.restricted.sum()) * problem.groups
     patterns = patterns_of(kinds, problem, min(cells, MOST_VARIABLES))
+    # Patterns are few if clients are alike; otherwise one variable for each client and group is smaller.
     if patterns is not None:
         return solve_by_pattern(problem, kinds, patterns)
     if cells > MOST_VARIABLES:
@@ -93,6 +94,7 @@ def solve_by_pattern(problem: Problem, kinds: Kinds, patterns: list[tuple[int, P
     if counts is None:
         return None
     held = counts[len(patterns) :].reshape(problem.groups, len(sizes))
+    # For each size, the groups that have a place for a piece of it, one entry for each place.
     slots = {size: np.repeat(np.arange(problem.groups), held[:, k]).tolist() for k, size in enumerate(sizes)}
     return _hand_out(list(kinds.values()), patterns, counts[: len(patterns)], slots)
 
@@ -163,6 +165,7 @@ def _whole_numbers(terms: Terms, low: Floats, high: Floats, most: Floats) -> Int
 
     rows, columns, values = zip(*terms, strict=True)
     matrix = coo_array((values, (rows, columns)), shape=(len(low), len(most))).tocsr()
+    # No objective: any point that satisfies the constraints will do.
     answer = milp(
         np.zeros(len(most)),
         integrality=np.ones(len(most), dtype=np.int64),

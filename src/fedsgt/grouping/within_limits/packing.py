@@ -17,6 +17,7 @@ def lay_in_line(problem: Problem, order: Ints) -> Ints:
 
     A client then touches at most 1 + ceil((S_i - 1) / floor(M/L)) groups, whatever the order.
     """
+    # All in arrays: with a million slices a loop over clients would take seconds.
     starts = np.cumsum(problem.slices) - problem.slices
     lengths = problem.slices[order]
     before = np.cumsum(lengths) - lengths
@@ -43,6 +44,7 @@ class Pieces:
 
     def group_of(self) -> Ints:
         """Return the group of every slice of these clients, client by client."""
+        # Stable, so that a client's pieces keep the order in which they were added.
         by_client = np.argsort(self.clients, kind="stable")
         return np.repeat(np.array(self.groups, dtype=np.int64)[by_client], np.array(self.counts)[by_client])
 
@@ -63,12 +65,14 @@ class FreeRoom:
 
         Small rooms are used up first: they are of the least use to the clients that come later.
         """
+        # Room in the largest groups is what counts: if these are too small, no choice of groups will do.
         if size > self._largest(parts):
             return []
         taken = []
         while size:
             room, group = self._sorted.pop(self._choose(size, parts))
             count = min(room, size)
+            # A full group leaves the list; any other goes back to its place in the order.
             if room > count:
                 insort(self._sorted, (room - count, group))
             taken.append((group, count))
@@ -85,6 +89,7 @@ class FreeRoom:
         best = bisect_left(self._sorted, (size, -1))
         if best < len(self._sorted) and self._sorted[best][0] == size:
             return best
+        # The smallest room is taken only if the rest still fits into one group less.
         smallest = self._sorted[0][0]
         if parts > 1 and smallest < size and size - smallest <= self._largest(parts - 1, skip=1):
             return 0
@@ -98,6 +103,7 @@ class FreeRoom:
 def hardest_first(problem: Problem, clients: Ints, rng: np.random.Generator, jitter: float = 0.0) -> Ints:
     """Order clients by slices per allowed group, most first and ties at random; `jitter` blurs the order."""
     piece = problem.slices[clients] / problem.limits[clients]
+    # Packing by the strict order may fail where a slightly different one succeeds.
     blurred = piece * np.exp(jitter * rng.random(len(clients)))
     return clients[np.lexsort((rng.random(len(clients)), -blurred))]
 

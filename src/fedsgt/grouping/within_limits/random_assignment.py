@@ -38,6 +38,7 @@ def find_assignment(problem: Problem, rng: np.random.Generator) -> Ints:
             return group_of
     clients = np.flatnonzero(problem.restricted)
     tries = int(np.clip(MOST_PACKED // len(clients), 2, 20))
+    # The first try keeps the strict order; later ones blur it more and more.
     for jitter in np.linspace(0.0, 1.0, tries):
         pieces, stuck = pack(problem, hardest_first(problem, clients, rng, float(jitter)))
         if stuck is None:
@@ -63,6 +64,7 @@ def _solve_exactly(problem: Problem, stuck: int, rng: np.random.Generator) -> In
 
 def mix(problem: Problem, group_of: Ints, rng: np.random.Generator) -> Ints:
     """Turn a valid assignment into a random one: cut pieces and exchange them, several times over."""
+    # A client without a limit may be cut into single slices.
     pieces_allowed = np.where(problem.restricted, problem.limits, problem.slices)
     for _ in range(ROUNDS):
         group_of = _sort_in_clients(problem, group_of)
@@ -89,6 +91,7 @@ def _sort_in_clients(problem: Problem, group_of: Ints) -> Ints:
 def _cut(problem: Problem, group_of: Ints, allowed: Ints, rng: np.random.Generator) -> Ints:
     """Return where pieces start: where client or group change, and at random up to `allowed` a client."""
     client_of = problem.client_of
+    # True where a slice continues the piece of the slice before it.
     same = np.append(False, (client_of[1:] == client_of[:-1]) & (group_of[1:] == group_of[:-1]))
     spare = allowed - np.bincount(client_of[~same], minlength=len(allowed))
     inside = _shuffle_by(client_of, np.flatnonzero(same), rng)
@@ -105,6 +108,7 @@ def _exchange_pieces(groups: Ints, lengths: Ints, rng: np.random.Generator) -> I
     alone = np.flatnonzero(lengths == 1)
     for size in sizes.tolist():
         whole = np.flatnonzero(lengths == size)
+        # A bundle of single slices of one group counts as a piece of this size.
         bundles = _bundles(_shuffle_by(groups, alone, rng), groups, size)
         places = rng.permutation(np.concatenate([groups[whole], groups[bundles[:, 0]]]))
         groups[whole] = places[: len(whole)]

@@ -67,6 +67,7 @@ def simulate(plan: Plan, requests: Sequence[int], draw: Draw) -> Curves:
         live.add(depth)
         alive.add(depth > 0)
         rate.add((depth > 0).sum(axis=0, keepdims=True))
+    # Before the first request everything is live, whatever the draw.
     certain = np.array(requests) == 0
     return Curves(
         live.estimates(certain), alive.estimates(certain), rate.estimates(certain.all(keepdims=True))[0]
@@ -119,6 +120,7 @@ def depth_falls(plan: Plan, hits: Hits) -> NDArray[np.int64]:
     dies: list[NDArray[np.int64]] = []
     for module in plan.modules:
         own = hits[:, module.group]
+        # A module dies with the first hit on any group of its prefix.
         dies.append(own if module.parent < 0 else np.minimum(own, dies[module.parent]))
         column = falls[:, module.depth - 1]
         np.maximum(column, dies[-1], out=column)

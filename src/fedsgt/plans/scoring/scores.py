@@ -36,6 +36,7 @@ def horizon(groups: int) -> range:
 
 def live_table(plan: Plan) -> NDArray[np.int8]:
     """Return the length of the longest prefix within each set of unhit groups."""
+    # Lengths are at most 20, so one byte each is enough.
     table = np.zeros(1 << plan.groups, dtype=np.int8)
     for mask, size in plan.sets.items():
         table[mask] = size
@@ -89,6 +90,7 @@ def expected_live(plan: Plan, requests: list[int], prior: Prior) -> list[Estimat
 def uniform_live(plan: Plan, requests: int) -> Fraction:
     """Return E[f] under uniform requests as an exact rational."""
     groups, totals = plan.groups, _live_by_size(plan)
+    # Whole numbers until the end: one division, so nothing is rounded.
     scaled = sum(total * (groups - size) ** requests for size, total in enumerate(totals))
     return Fraction(scaled, groups**requests)
 
@@ -116,6 +118,7 @@ def deletion_rate(plan: Plan, prior: Prior) -> float:
     if prior is None:
         return float(sum(Fraction(plan.groups, root) for root in range(1, roots + 1)))
     chances = prior[list(plan.roots)]
+    # A root that no request hits keeps the plan alive for ever.
     if (chances == 0).any():
         return float("inf")
     if roots > LARGEST_EXACT:
@@ -136,6 +139,7 @@ def _roots_expanded(
     """Return the chance that a request hits each nonempty set of roots, and the sign of each set."""
     roots = list(plan.roots)
     hit = subset_sums(prior[roots])[1:]
+    # Inclusion and exclusion: odd sets of roots count positive, even ones negative.
     signs = np.where(sizes(len(roots))[1:] % 2 == 1, 1.0, -1.0)
     return hit, signs
 
@@ -157,6 +161,7 @@ def _last_arrival(chances: NDArray[np.float64]) -> float:
     """Return the expectation as that of the maximum of independent exponentials, without 2^roots terms."""
     from scipy.integrate import quad  # half a second to import, seldom needed
 
+    # In units of the rarest root, so that the integrand has about the same width for every prior.
     scale = 1 / chances.min()
     value, _ = quad(lambda t: -np.expm1(np.log1p(-np.exp(-chances * t * scale)).sum()), 0, np.inf, limit=500)
     return float(value * scale)

@@ -36,6 +36,7 @@ def sizes(groups: int) -> NDArray[np.uint8]:
 
 def subset_sums(weights: Iterable[float]) -> NDArray[np.float64]:
     """Return the total weight of each subset, given the weight of each group."""
+    # Each weight doubles the table: the second half holds the subsets with this group.
     table = np.zeros(1)
     for weight in weights:
         table = np.concatenate([table, table + weight])
@@ -70,5 +71,6 @@ def superset_sums(table: NDArray[np.float64]) -> None:
 def _sweep(table: NDArray[Number], step: Callable[[NDArray[Number], NDArray[Number]], object]) -> None:
     """Apply the step to each group in turn: to the entries without it and the same entries with it."""
     for bit in range(table.size.bit_length() - 1):
+        # Entries that differ in this bit only stand 2**bit apart, so a view pairs them without a copy.
         blocks = table.reshape(-1, 2, 1 << bit)
         step(blocks[:, 0, :], blocks[:, 1, :])

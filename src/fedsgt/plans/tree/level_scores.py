@@ -58,6 +58,7 @@ class Outcomes:
         self.of = lru_cache(maxsize=1 << 14)(self._of)
 
     def _of(self, mask: int) -> int:
+        # Start with all outcomes and keep those that hold each group of the set.
         bits = (1 << self.count) - 1
         for group in members(mask):
             bits &= self._holding[group]
@@ -81,6 +82,7 @@ class UniformScores:
         self._of_size = [_bits(sizes(groups) == size) for size in range(groups + 1)]
         self.zero = np.zeros(groups + 1)
         outcomes_of_size = [comb(groups, size) for size in range(groups + 1)]
+        # P(one given outcome): all outcomes of one size are equally likely.
         self._weights = unhit_distribution(groups, self.requests[-1]) / outcomes_of_size
         self._probabilities: list[float] = self._weights[list(horizon(groups))].mean(axis=0).tolist()
         self.outcomes = self._outcomes.any_of
@@ -151,6 +153,7 @@ def unhit_distribution(groups: int, requests: int) -> NDArray[np.float64]:
     rows = np.zeros((requests + 1, groups + 1))
     rows[0, groups] = 1
     unhit = np.arange(groups + 1)
+    # A Markov chain: a request hits a new group with a chance of unhit/L.
     for count in range(requests):
         rows[count + 1] = rows[count] * (groups - unhit) / groups
         rows[count + 1, :-1] += (rows[count] * unhit / groups)[1:]

@@ -28,6 +28,7 @@ class RuinAndRecreate:
         rounds = int(self.effort * (ROUNDS >> 2 * max(0, sets.groups - 10)))
         for done in range(rounds):
             progress(done / rounds)
+            # Always from the best so far: a round either improves it or leaves no trace.
             changed = best.copy()
             self._ruin(changed)
             self._refill(changed)
@@ -53,6 +54,7 @@ class RuinAndRecreate:
     def _refill(self, sets: TrainedSets) -> None:
         """Add the set that gains most for its cost, as long as one can be afforded."""
         while True:
+            # In groups trained on, as the cost is counted.
             left = self.passes * sets.groups - sets.cost + TINY
             affordable = range(2, min(sets.groups, int(left) + 1))
             best = max((self._best_addition(sets, size) for size in affordable), default=(0.0, 0, 0))
@@ -88,6 +90,7 @@ class RuinAndRecreate:
             loss = self.scores.probability(covered) - now
             for grown in growths:
                 gain = loss + self._gain(grown, covered)
+                # The gain is cheap to compute, the check of parents is not: so it comes second.
                 if gain > best[0] and each_has_parent(sets.levels[size + 1], _exchanged(level, index, grown)):
                     best = (gain, index, grown)
         if best[0] > TINY:

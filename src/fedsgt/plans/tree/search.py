@@ -64,6 +64,7 @@ def tree(
     if budget is None:
         order: list[int] = list(range(groups)) if prior is None else np.argsort(prior, kind="stable").tolist()
         return plan_of(search.best_within(chain_sets(order, passes), passes, above_floor=False))
+    # Two searches, each half of the progress shown.
     search.progress = lambda share: progress(share / 2)
     cheapest = search.cheapest(arcs)
     search.progress = lambda share: progress((1 + share) / 2)
@@ -174,12 +175,14 @@ class _Search:
         """Return the best sets met that are within bounds and confirmed; `start` if none are better."""
         rng = random.Random(self.seed)
         sets, best = start.copy(), start.copy()
+        # Kept by level, so that a move measures only the levels that it changes.
         measures = [self.scores.measure(level) for level in sets.levels]
         total = sum(measures[1:], self.scores.zero)
         value, outside = goal(self.scores.curve(total), sets.passes)
         best_value = value if outside == 0 else math.inf
         moves = max(1, int(self.moves * schedule.length))
         for move in range(moves):
+            # Seldom, so that showing progress takes no time from the search.
             if move % 4096 == 0:
                 self.progress(schedule.length * move / moves)
             changes = sets.propose(rng)
@@ -190,12 +193,14 @@ class _Search:
             curve = self.scores.curve(changed)
             new_value, new_outside = goal(curve, sets.passes_with(changes))
             temperature, price = schedule.at(move / moves)
+            # Out of bounds is allowed at a price that grows, so that the search can cross forbidden ground.
             rise = new_value - value + price * (new_outside - outside)
             if rise <= 0 or rng.random() < math.exp(-rise / temperature):
                 sets.replace(changes)
                 for size, measure in measured.items():
                     measures[size] = measure
                 total, value, outside = changed, new_value, new_outside
+                # `confirm` is exact and slow: ask only for what seems better.
                 if outside == 0 and value < best_value - 1e-9 and confirm(sets):
                     best, best_value = sets.copy(), value
         return best

@@ -77,6 +77,7 @@ class TrainedSets:
             return False
         grown = self._grow(rng.choice(parents), rng)
         changes[size] = [*changes.get(size, self.levels[size]), grown]
+        # Also a set that was dropped in this very move is refused: it would be no change.
         return grown not in self.levels[size]
 
     def _children_have_parents(self, size: int, changes: Changes) -> bool:
@@ -109,6 +110,7 @@ def rotation_sets(groups: int, starts: Iterable[int]) -> TrainedSets:
 def chain_sets(order: Sequence[int], passes: float) -> TrainedSets:
     """Return the prefixes of one order of all groups, and as many more single groups as the cost allows."""
     groups = len(order)
+    # The order itself costs (L+1)/2 passes; a single group costs 1/L.
     afford = int((passes - (groups + 1) / 2) * groups + 1e-9)
     singles = [1 << group for group in order[: 1 + max(0, afford)]]
     return TrainedSets(groups, [[], singles, *([mask_of(order[:size])] for size in range(2, groups + 1))])
@@ -125,5 +127,6 @@ def plan_of(sets: TrainedSets) -> Plan:
             children[parent] = children.get(parent, 0) + 1
             path[mask] = (*path[parent], *members(mask & ~parent))
     leaves = [path[mask] for mask in path if mask not in children]
+    # Longest first, then by groups: the order of sequences must not depend on how the sets were found.
     leaves.sort(key=lambda leaf: (-len(leaf), leaf))
     return Plan.of("tree", sets.groups, leaves)
