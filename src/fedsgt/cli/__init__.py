@@ -9,6 +9,8 @@ import click
 import typer
 
 import fedsgt
+
+# Commands import what is slow to load when they run, so that every other command starts fast.
 from fedsgt.cli.commands import (
     audit,
     certificate,
@@ -40,6 +42,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="rich",
+    # Such tracebacks may show local variables, and these may hold records.
     pretty_exceptions_enable=False,
 )
 app.add_typer(config.app, name="config")
@@ -86,6 +89,7 @@ def root(
 def main() -> None:
     """Run the command; wrong input is one line on standard error and exit code 2."""
     try:
+        # In standalone mode click would print errors in a form of its own.
         code = app(standalone_mode=False)
     except InputError as error:
         _fail(str(error))
@@ -95,12 +99,12 @@ def main() -> None:
     except click.UsageError as error:
         command = error.ctx.command_path if error.ctx else "fedsgt"
         _fail(f"{error.format_message()} See {command} --help.")
-    except OSError as error:
+    except OSError as error:  # such as a full disk, or a folder that may not be written to
         _fail(f"{error.filename or 'the system'}: {error.strerror or error}")
     except MemoryError:
         _fail("there is not enough memory for a setting of this size")
     except click.Abort:
-        sys.exit(130)
+        sys.exit(130)  # as shells count a Ctrl-C: 128 and the number of SIGINT
     sys.exit(code)
 
 

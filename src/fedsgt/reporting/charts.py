@@ -143,6 +143,7 @@ def draw_unlearning_curve(status: RunStatus) -> str:
     served = len(status.past.requests)
     further = 0 if status.exhausted else len(status.forecast.alive) - 1
     first = max(0, served - PAST_REQUESTS)
+    # The last point is the present, which is no event.
     *events, _ = points = [point for point in status.past.steps if point.requests >= first]
     now = max(map(_place, events), default=float(served))
     places = [*map(_place, events), now]
@@ -151,6 +152,7 @@ def draw_unlearning_curve(status: RunStatus) -> str:
     chart.axes.set_xlim(first, max(now + further, first + 1))
     _count_requests(chart.axes, range(first, served + 1), now, further)
     chart.line([(now, 0.0), (now, 1.0)], "now", "text", linewidth=1, linestyle=(0, (2, 3)))
+    # Triangles stand a little above the axis, so that they do not cover its numbers.
     trained = [(_place(point), 0.02) for point in events if point.trained and point.requests]
     chart.line(trained, "trained", "new", linestyle="none", marker="^", markersize=9)
     modules = [point.live_counts.modules for point in points]
@@ -178,7 +180,7 @@ def _curve_label(status: RunStatus) -> str:
 
 
 def _place(point: HistoryPoint) -> float:
-    """A training stands halfway between the requests before and after it."""
+    """Return where a point stands: a training halfway between the requests before and after it."""
     return point.requests + (0.5 if point.trained and point.requests else 0.0)
 
 
@@ -219,6 +221,7 @@ def draw_seconds_over_records(points: Sequence[Point], line: Point | None) -> tu
     """Draw modules as dots and a line given by its start and slope; return also how many dots are drawn."""
     from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
+    # Every n-th module, spread over the whole plan.
     drawn = points[:: math.ceil(len(points) / MOST_DOTS)]
     most = max(x for x, _ in points)
     ends = [] if line is None else _within(line, most)

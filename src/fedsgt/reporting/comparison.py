@@ -57,6 +57,7 @@ class ComparedRun:
     backbone: str = field(repr=False)
 
     def to_json(self) -> dict[str, Any]:
+        """Return the numbers for programs; null stands for infinite or unknown."""
         told = {name: value for name, value in asdict(self).items() if name != "test"}
         rate = self.until_exhausted
         return {**told, "path": str(self.path), "until_exhausted": rate if math.isfinite(rate) else None}
@@ -95,6 +96,7 @@ class Comparison:
         return found
 
     def to_json(self) -> dict[str, Any]:
+        """Return the comparison for programs."""
         rows = [{**row.to_json(), "not_comparable": self.unlike(row)} for row in self.rows]
         return {"runs": rows, "left_out": self.left_out}
 

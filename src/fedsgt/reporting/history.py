@@ -41,7 +41,7 @@ class PastRequest:
 
     @property
     def deleted(self) -> str:
-        """How much the request deleted, such as "2 slices (60 records)"."""
+        """Amount that the request deleted, such as "2 slices (60 records)"."""
         found = []
         for scope, thing in (("records", ""), ("slice", "slice"), ("client", "whole client")):
             parts = [part for part in self.parts if part["scope"] == scope]
@@ -99,6 +99,7 @@ def history(live: Live, entries: Iterable[Entry], present: Collection[str]) -> H
             steps.append(HistoryPoint(len(requests), True, past.at(entry.position, modules)))
         elif entry.kind == Kind.REQUEST:
             lost = destroyed.get(entry.position, entry.body["modules_died"])
+            # Counted down: what was live before the last training is not described any more.
             modules = None if modules is None else max(0, modules - lost)
             after = past.at(entry.position, modules)
             requests.append(_past_request(entry, entry.position in live.finished, after))

@@ -31,6 +31,7 @@ class ServingState:
     """Accuracy on the test records, as served; None if nothing is served or it was not asked for."""
 
     def to_json(self) -> dict[str, Any]:
+        """Return the state for programs; null stands for infinite or unknown."""
         left = self.requests_left
         return {
             "live_modules": self.live_counts.modules,
@@ -55,6 +56,7 @@ class Impact:
     after: ServingState
 
     def to_json(self) -> dict[str, Any]:
+        """Return the preview for programs."""
         return {
             "dry_run": True,
             "records": self.records,
@@ -105,6 +107,7 @@ def _accuracies(
     from fedsgt.serving.evaluation import probabilities_of_test_records, score
 
     strategy = folder.config.serving.strategy
+    # All prefixes of both at once: most are the same before and after.
     wanted = sorted({prefix for prefixes in before_and_after for prefix in prefixes if prefix})
     predicted = probabilities_of_test_records(folder, live, wanted, progress)
     labels = load_test(folder.config, folder.description.labels).labels

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from fedsgt.reporting.report import Report
     from fedsgt.reporting.status import RunStatus
 
-SEQUENCES_DRAWN = 40
-CLIENTS_LISTED = 50
+SEQUENCES_DRAWN = 40  # more lines could not be told apart
+CLIENTS_LISTED = 50  # a federation may have thousands
 
 
 def render_page(report: Report, place: Path) -> str:
@@ -161,13 +161,16 @@ class TimeUnit:
     seconds: float
 
     def number(self, seconds: float) -> str:
+        """Return the time as a number of units."""
         return f"{seconds / self.seconds:,.2f}"
 
     def show(self, seconds: float) -> str:
+        """Return the time with its unit."""
         return f"{self.number(seconds)} {self.name}"
 
 
 def time_unit(largest: float) -> TimeUnit:
     """Choose the unit in which a person reads the largest of some times."""
+    # From five units on: 90 minutes are read more easily than 1.5 hours.
     units = (TimeUnit("hours", 3600), TimeUnit("minutes", 60), TimeUnit("seconds", 1))
     return next(unit for unit in units if largest >= 5 * unit.seconds or unit.seconds == 1)

@@ -149,6 +149,7 @@ def _gather(folder: RunFolder, scored: bool, others: OtherRuns) -> Report:
     found = run_status(folder, REQUESTS_AHEAD)
     live = folder.live()
     strategy = folder.config.serving.strategy
+    # AllSeq stands in for merged, which averages the same modules and would need a merge for each stream.
     strategy = "all" if strategy == MERGED else strategy
     spent = run_costs(folder, live, folder.present())
     return Report(
@@ -207,6 +208,7 @@ def _accuracy_ahead(folder: RunFolder, live: Live, found: RunStatus, strategy: s
 
 
 def _check_certificates(folder: RunFolder, requests: Sequence[PastRequest]) -> list[CheckedCertificate]:
+    # Compared with the ledger too: a certificate of another ledger with this key would be signed as well.
     hashes = {entry.position: entry.hash for entry in folder.ledger.entries()}
     return [_check(folder, request, hashes) for request in requests]
 

@@ -96,6 +96,7 @@ class RunStatus:
             return "Retrain now: nothing is live, so nothing can be served."
         if self.policy.due:
             return f"Retrain now, as the run's policy asks: {self.policy.reason}."
+        # From here on something is live, and the policy does not ask for training.
         at = forecast.unsafe_at
         if at is None:
             when = f"the chance of still serving stays at {SAFE:.0%} or more for {FARTHEST} further requests"
@@ -194,6 +195,7 @@ def _policy(folder: RunFolder, live: Live) -> RetrainPolicy:
 def current_evaluation(folder: RunFolder, live: Live) -> dict[str, Any] | None:
     """Return the content of `evaluation.json`; None if modules died or were trained since it was made."""
     changed = (entry for entry in folder.ledger.entries() if entry.kind in SERVING_CHANGED)
+    # An evaluation stays true while other entries, such as a completed destruction, are added.
     last = max((entry.position for entry in changed if entry.position <= live.position), default=0)
     try:
         found = json.loads((folder.path / EVALUATION).read_text(encoding="utf-8"))

@@ -74,7 +74,7 @@ def _demonstrate(output: Path, overrides: Sequence[str]) -> None:
     typer.echo(f"\n$ fedsgt verify {output}")
     try:
         verify(output)
-    except typer.Exit as done:
+    except typer.Exit as done:  # how a command ends, with code 0 too
         if done.exit_code:
             raise
     typer.echo(f"\n$ fedsgt report {output}")
@@ -90,9 +90,10 @@ def _deletions(folder: RunFolder) -> list[tuple[str, Deletion]]:
     from fedsgt.unlearning.request import Deletion
 
     clients = load_clients(folder.config, folder.live().description).local
+    # At fixed shares of the list: the same run always gives the same demo.
     first, second, third = (clients[len(clients) * share // 10] for share in (3, 6, 2))
     last = second.slices - 1
-    slices = [part for part in first.cut() if part]
+    slices = [part for part in first.cut() if part]  # a client of few records has empty slices
     ids = tuple(record.id for record in slices[0][:RECORDS])
     return [
         (f"--client {first.name} --records ids.txt  # {', '.join(ids)}", Deletion(first.name, records=ids)),

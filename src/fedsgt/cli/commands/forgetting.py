@@ -56,7 +56,7 @@ def forgetting(
     from fedsgt.unlearning.unlearn import recover
 
     folder = open_run(run)
-    recover(folder)
+    recover(folder)  # so that "after" is the system without what is already deleted
     with _cleaned_up(), progress("Attacking") as done:
         found = measure(
             folder,
@@ -90,6 +90,7 @@ def _warn(records: int) -> None:
 @contextmanager
 def _cleaned_up() -> Iterator[None]:
     """Turn SIGTERM and SIGHUP into SystemExit, so that the temporary folder is removed."""
+    # By default these end a process without any clean-up; SIGINT raises an exception already.
     numbers = (signal.SIGTERM, signal.SIGHUP)
     before = [signal.signal(number, lambda which, _: sys.exit(128 + which)) for number in numbers]
     try:

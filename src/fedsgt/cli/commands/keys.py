@@ -43,7 +43,7 @@ def keys(
     from fedsgt.federation.keys import make_authority, make_client
 
     names = client or []
-    _check(names, [server, desk])
+    _check(names, [server, desk])  # first: a mistake must not leave half a federation behind
     if no_server and (not names or host or port or desk_port):
         raise InputError(
             "--no-server makes clients only: give --client, and no --host, --port or --desk-port"

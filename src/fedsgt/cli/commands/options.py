@@ -44,6 +44,7 @@ def load_run(config: Path | None, system: str | None, overrides: Iterable[str]) 
 
 def read_bytes(text: str) -> int:
     """Read a size such as 2400000, 2.4MB or 1.2MiB."""
+    # Bytes are whole; other units may have a fraction.
     match = re.fullmatch(r"(\d+)\s*b?|(\d+(?:\.\d+)?)\s*([kmg]i?)b?", text.strip().lower())
     size = round(float(match[1] or match[2]) * UNITS[match[3] or ""]) if match else 0
     if size < 1:

@@ -33,7 +33,7 @@ from fedsgt.plans import Plan, make
 
 # Methods that look at the data, and those that plan in their place: the others know no data yet.
 NEEDS_DATA = {"bac": "random", "centered": "random", "updates": "affinity"}
-MOST_REQUESTS = 100_000
+MOST_REQUESTS = 100_000  # more is a slip of the keyboard, and would take very long
 # Options that the recommended command must not repeat: it answers them, or only the search needs them.
 ANSWERED = {
     "slices",
@@ -169,7 +169,7 @@ def _plan(run: Config) -> Plan:
     given = partial(
         make, section.kind, groups, section.budget, section.passes, seed=section.seed, shards=section.shards
     )
-    if section.kind != "tree":
+    if section.kind != "tree":  # all others take no time that a bar could show
         return given()
     with progress("Searching a tree plan") as done:
         return given(progress=done)

@@ -57,6 +57,7 @@ def predict(
     answer = Predictor(folder, strategy).predict(records, agreement)
     about = _about(answer, labels_of(records) if test else None)
     names = folder.live().description.label_names
+    # Standard output has only JSON, for programs; a person is warned beside it.
     if answer.damaged:
         damaged = counted(len(answer.damaged), "module")
         typer.echo(f"fedsgt: predicted without {damaged} that cannot be read; see damaged", err=True)

@@ -22,6 +22,7 @@ def records(
 
     folder = open_run(run)
     live = folder.live()
+    # A client that came back has a number for each time; no other client's records are read.
     numbers = enrolments(live.description, client)
     clients = load_clients(folder.config, live.description, live.deleted, only=numbers).local
     found = [

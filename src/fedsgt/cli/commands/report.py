@@ -45,7 +45,7 @@ def report(
     if evaluate:
         from fedsgt.cli.commands.train import ready_to_train
 
-        ready_to_train()
+        ready_to_train()  # before the first import that may load torch
     from fedsgt.reporting.report import read_report, write_report
 
     measure = _evaluate if evaluate else None
@@ -57,6 +57,7 @@ def report(
 
 def _tell(folder: RunFolder, written: Path) -> None:
     typer.echo(f"Wrote {written}")
+    # A deletion destroys the page in the run's folder and knows of no other.
     if written.parent != folder.path.resolve():
         typer.echo(
             f"fedsgt: later deletions do not reach {written}: delete it when its figures must go", err=True

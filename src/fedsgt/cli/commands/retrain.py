@@ -39,6 +39,7 @@ def retrain_if_due(folder: RunFolder) -> bool:
     """Train dead modules again if the run's policy asks for it; return whether it did."""
     from fedsgt.unlearning.retrain import due
 
+    # The accuracy is measured only if the policy asks for it.
     reason = due(folder, folder.live(), lambda: _accuracy(folder))
     if reason is None:
         return False

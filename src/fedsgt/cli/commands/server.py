@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from fedsgt.federation.server.superlink import SuperLink
     from fedsgt.federation.settings import ServerSettings
 
-TICK_SECONDS = 2.0
-START_SECONDS = 60.0
+TICK_SECONDS = 2.0  # how long a new client's key may wait to be noticed
+START_SECONDS = 60.0  # a busy machine takes long to import what the desk needs
 DESK_PATIENCE = 40.0  # seconds in which the desk may finish the deletions under way
 
 
@@ -44,10 +44,12 @@ def server(
     from fedsgt.federation.server.superlink import SuperLink, check_port
 
     with only_one(settings.folder, "server"), stop_signals() as stop:
+        # Checked before the SuperLink starts: that takes seconds, and would be in vain.
         check_port(settings.host, settings.desk_port)
         with SuperLink(settings) as link:
             typer.echo(f"SuperLink ready on {settings.host}:{settings.port}; log {link.child.log}")
             command = [sys.executable, "-m", "fedsgt.federation.server.desk", str(settings.folder)]
+            # A process of its own, as the SuperLink is: if one ends, the other is stopped in order.
             desk = Child(command, settings.folder / "desk.log", os.environ)
             try:
                 _wait_for(desk, settings)

@@ -51,6 +51,7 @@ def status(
     if console.is_terminal:
         console.print(StatusView(console).page(run, found))
         return
+    # A file has no width of its own, and the headline with the run's path must stay in one line.
     console = Console(highlight=False, width=max(WIDTH, len(headline(run, found))))
     with console.capture() as page:
         console.print(StatusView(console).page(run, found))
@@ -69,6 +70,7 @@ def _watch(run: Path, folder: RunFolder, requests: int, every: float, as_json: b
             with Screen(console=console, auto_refresh=False, vertical_overflow="crop") as screen:
                 for found in changes:
                     screen.update(StatusView(console).page(run, found), refresh=True)
+        # Not a terminal, or for programs: a line for each change.
         for found in changes:
             typer.echo(json.dumps(found.to_json()) if as_json else status_line(run, found))
     except KeyboardInterrupt:
@@ -81,6 +83,7 @@ def _changes(folder: RunFolder, requests: int, every: float) -> Iterator[RunStat
 
     seen = None
     while True:
+        # Training adds modules one by one and writes to the ledger only now and then.
         now = folder.live().position, folder.present()
         if now != seen:
             seen = now

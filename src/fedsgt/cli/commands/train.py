@@ -63,7 +63,7 @@ def train_run(run: Config, path: Path) -> None:
     """Train, with progress on standard error and a summary at the end."""
     from fedsgt.cli.views.training import training_view
 
-    started = time.monotonic()
+    started = time.monotonic()  # not the clock of the day, which may be set while training
     with stoppable(), training_view() as view:
         folder = (train_remote if run.data.partition == "remote" else train_here)(run, path, view)
     trained = view.tally.modules
@@ -94,6 +94,7 @@ def train_here(run: Config, path: Path, tell: Listener) -> RunFolder:
     from fedsgt.build.train import train as build_run
     from fedsgt.unlearning.unlearn import recover
 
+    # Requests that were cut short are finished first: what they hit must not be trained on.
     return build_run(run, path, tell, recover)
 
 
@@ -124,6 +125,7 @@ def ready_to_train() -> None:
 
     The environment makes this process train and predict as worker processes do, bit for bit.
     """
+    # Found, not imported: its environment must be set before that.
     if importlib.util.find_spec("torch") is None:
         raise InputError("this command needs torch and transformers: pip install 'fedsgt[train]'")
     set_profile()

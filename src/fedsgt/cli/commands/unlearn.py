@@ -62,6 +62,7 @@ def unlearn(
         found = _preview(folder, deletions)
         typer.echo(json.dumps(found.to_json(), indent=2) if as_json else dry_run_text(found))
         return
+    # A request that was cut short is in force already; its destruction ends before another begins.
     for position in recover(folder):
         done = certificate_path(folder, position)
         typer.echo(
@@ -75,7 +76,7 @@ def unlearn(
 
         try:
             retrain_if_due(folder)
-        except Busy:
+        except Busy:  # the deletion is done all the same: only the training waits
             typer.echo(
                 f"fedsgt: {run} is being trained already; fedsgt retrain {run} does the rest", err=True
             )
@@ -87,7 +88,7 @@ def _preview(folder: RunFolder, deletions: Sequence[Deletion]) -> Impact:
     from fedsgt.cli.views.progress import progress
     from fedsgt.reporting.impact import impact
 
-    set_profile()
+    set_profile()  # without torch the preview has no accuracies, and is a preview still
     with progress("Evaluating") as done:
         return impact(folder, deletions, accuracy=True, progress=done)
 
@@ -130,6 +131,7 @@ def _deletions(
 def read_ids(place: str) -> tuple[str, ...]:
     """Read ids, one a line; blank lines and blanks around an id do not count."""
     try:
+        # Some editors put a byte order mark at the start, which would become part of the first id.
         text = sys.stdin.read() if place == "-" else Path(place).read_text(encoding="utf-8-sig")
     except OSError as error:
         raise InputError(f"{place}: cannot be read ({error.strerror})") from None
@@ -177,6 +179,7 @@ def _is_deletion(entry: Any) -> bool:
     if name == "all":
         return value is True
     kind = {"records": str, "slices": int}.get(name)
+    # Types are compared, as true would pass for the integer 1.
     return (
         kind is not None and isinstance(value, list) and bool(value) and all(type(x) is kind for x in value)
     )

@@ -40,6 +40,7 @@ def verify(
     from fedsgt.unlearning.unlearn import recover
 
     folder = open_run(run)
+    # Bytes of a request that was cut short may still be there, and would fail the verification.
     finished = recover(folder)
     if finished:
         typer.echo(

@@ -62,6 +62,7 @@ def withdraw(
         typer.echo(json.dumps(told, indent=2) if as_json else shares_text(shares))
         return
     outcomes = do(settings, deletion, run)
+    # Refused by the server, or kept for later since nobody answered: the data is not deleted yet.
     wrong = [outcome.state in ("refused", "kept") for outcome in outcomes]
     if as_json:
         typer.echo(json.dumps([outcome_json(outcome) for outcome in outcomes], indent=2))

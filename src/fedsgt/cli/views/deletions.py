@@ -70,6 +70,7 @@ def _listed(groups: list[int]) -> str:
 def dry_run_text(found: Impact) -> str:
     """Return what would die, and what would be served before and after."""
     before, after = found.before, found.after
+    # A module is known by its prefix: keys would fill the screen and tell nothing.
     names = ["-".join(map(str, prefix)) for prefix in found.dying]
     shown = ", ".join(names[:MODULES_NAMED]) + (", ..." if len(names) > MODULES_NAMED else "")
     lines = ["dry run: nothing was changed"]

@@ -83,6 +83,7 @@ class _Bars:
         estimated = not all(value.exact for value in scored.curves.live)
         room = console.width - len("after request") - 2 * (len("  100%") + estimated * len(" ±0.00%")) - 4
         self.width = max(3, min(WIDEST, room // 2))
+        # Not every terminal or file takes these characters.
         try:
             "█▌±".encode(console.encoding)
             self.whole, self.half, self.error = "█", "▌", "±"

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 def summary_json(folder: RunFolder) -> dict[str, Any]:
     """Return a run's size, and how much of it is trained, without checking the modules' bytes."""
     description = folder.description
+    # One listing of the store, not a question for each module. A manifest is written last.
     there = set(folder.modules.objects.names("modules/"))
     return {
         "path": str(folder.path),

@@ -39,6 +39,7 @@ class StatusView:
 
     def __init__(self, console: Console) -> None:
         self.console = console
+        # Not every terminal or file takes the characters of lines.
         try:
             "─│├└┬…".encode(console.encoding)
             self.line, self.down, self.fork, self.turn, self.part, self.cut = "─│├└┬…"
@@ -78,7 +79,7 @@ class StatusView:
         live, most = len(found.prefixes[row.sequence]), len(str(max(map(len, found.sequences))))
         line = Text(f"{row.sequence:>{len(str(len(found.sequences) - 1))}}  ", no_wrap=True)
         line.append(f"{live:>{most}}/{len(row.path):<{most}} ", "bold" if live else "dim")
-        cell = 2 + len(str(found.groups - 1))
+        cell = 2 + len(str(found.groups - 1))  # a joint, a mark, and the longest number
         room = max(1, (self.console.width - len(line) - 1) // cell)
         for depth in range(min(len(row.path), room)):
             line.append(self._joint(row, depth), "dim")
@@ -165,18 +166,20 @@ def _ahead(found: RunStatus) -> list[RenderableType]:
     for name in ("further requests", "P(still alive)", "expected live groups"):
         table.add_column(name, justify="right")
     last = len(forecast.alive) - 1
-    step = math.ceil(last / AHEAD)
+    step = math.ceil(last / AHEAD)  # at most so many rows, whatever --requests says
     for count in sorted({*range(step, last + 1, step), last}):
         table.add_row(str(count), share(forecast.alive[count]), number(forecast.live_groups[count]))
     return [table, Text(f"  {ASSUMED}\n", "dim")]
 
 
 def share(value: Estimate) -> str:
+    """Show a share; a simulated one with its standard error."""
     error = "" if value.exact else f" ± {value.stderr:.2%}"
     return f"{float(value):.1%}{error}"
 
 
 def number(value: Estimate) -> str:
+    """Show a number; a simulated one with its standard error."""
     return f"{float(value):.2f}" + ("" if value.exact else f" ± {value.stderr:.2g}")
 
 
