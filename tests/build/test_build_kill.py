@@ -76,7 +76,7 @@ class Place:
     def check_end(self, expected: Made) -> None:
         folder = open_run(self.path)
         assert made(folder) == expected
-        assert folder.modules.checkpoint_keys() == []
+        assert folder.modules.objects.names("rounds/") == []
         assert not [path for path in self.root.rglob("*") if path.name.startswith(".")]
         assert not list(self.root.rglob("*.tmp"))
         assert {path.name for path in self.path.parent.iterdir()} == {"run"}

@@ -157,7 +157,7 @@ def test_a_deletion_drops_exactly_what_depends_on_it(modules: Modules, after: in
     assert not fake.queue
     assert {key for key, _ in fake.seen} >= present
     assert clean.isdisjoint(fake.cancelled)
-    assert not set(modules.checkpoint_keys()) & clean
+    assert not {Path(name).stem for name in modules.objects.names("rounds/")} & clean
 
 
 def test_a_tree_costs_its_nodes(modules: Modules) -> None:
@@ -211,7 +211,7 @@ def test_a_stopped_build_goes_on_after_the_last_finished_round(modules: Modules,
         assert manifest.participants == [{"c": 1}, {"c": 2}, {"c": 3}]
         assert (manifest.rounds, manifest.parent) == (3, target.parent)
         assert (manifest.groups, manifest.prefix) == (list(target.groups), list(target.prefix))
-    assert modules.checkpoint_keys() == []
+    assert modules.objects.names("rounds/") == []
 
 
 def test_a_checkpoint_is_there_until_its_module_is(modules: Modules, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -237,7 +237,7 @@ def test_a_damaged_checkpoint_is_no_checkpoint(modules: Modules, tmp_path: Path,
     checkpoint.write_bytes(damage)
     fake, _, _ = run(modules, [target], rounds=3)
     assert [number for _, number in fake.seen] == [1, 2, 3]
-    assert modules.checkpoint_keys() == []
+    assert modules.objects.names("rounds/") == []
 
 
 def test_a_checkpoint_of_more_rounds_than_wanted_is_not_used(modules: Modules) -> None:
@@ -287,9 +287,9 @@ def test_a_checkpoint_left_beside_its_module_is_removed(
     with monkeypatch.context() as patch:
         patch.setattr(Modules, "discard_checkpoint", lambda self, key: None)
         folder = train(run, tmp_path / "run", Quiet())
-    assert len(folder.modules.checkpoint_keys()) == 4
+    assert len(folder.modules.objects.names("rounds/")) == 4
     quiet = Quiet()
-    assert train(run, tmp_path / "run", quiet).modules.checkpoint_keys() == []
+    assert train(run, tmp_path / "run", quiet).modules.objects.names("rounds/") == []
     assert quiet.modules == []
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -107,7 +107,9 @@ class Modules:
 
     def keys(self) -> list[str]:
         """Return the keys of all modules and of remains of modules, in order."""
-        return _keys(name.split("/")[1] for name in self.objects.names("modules/"))
+        found = {name.split("/")[1] for name in self.objects.names("modules/")}
+        # People and other programs may put files of their own there.
+        return sorted(key for key in found if _KEY.fullmatch(key))
 
     def save_checkpoint(
         self, key: str, number: int, tensors: Mapping[str, NDArray[Any]], participants: Participants
@@ -128,23 +130,12 @@ class Modules:
         self.objects.delete(_checkpoint_name(key))
         self.objects.sweep(_checkpoint_name(key))
 
-    def checkpoint_keys(self) -> list[str]:
-        """Return the keys that have a checkpoint, in order."""
-        return _keys(
-            name.split("/")[1].removesuffix(".safetensors") for name in self.objects.names("rounds/")
-        )
-
 
 def check_key(key: str) -> str:
     """Return the key; refuse a text that is no module's key, since it becomes part of a path."""
     if not isinstance(key, str) or not _KEY.fullmatch(key):
         raise InputError(f"module key {key!r} is not allowed; it is 64 lower-case hexadecimal digits")
     return key
-
-
-def _keys(found: Iterable[str]) -> list[str]:
-    # People and other programs may put files of their own there.
-    return sorted({key for key in found if _KEY.fullmatch(key)})
 
 
 def _folder(key: str) -> str:
