@@ -116,31 +116,6 @@ def test_both_programmes_agree_with_trying_everything(case: Case) -> None:
             check(Grouping(problem.client_of, group_of, problem.groups, "random", False), case)
 
 
-@given(
-    rooms=st.lists(st.integers(1, 9), min_size=1, max_size=6),
-    size=st.integers(1, 30),
-    parts=st.integers(1, 4),
-)
-def test_a_client_is_placed_exactly_when_there_is_room(rooms: list[int], size: int, parts: int) -> None:
-    places = packing.FreeRoom(enumerate(rooms)).place(size, parts)
-    if size > sum(sorted(rooms)[-parts:]):
-        assert places == []
-        return
-    assert len(places) <= parts
-    assert len({group for group, _ in places}) == len(places)
-    assert sum(count for _, count in places) == size
-    assert all(0 < count <= rooms[group] for group, count in places)
-
-
-def test_small_rooms_are_used_up_first() -> None:
-    free = packing.FreeRoom([(0, 4), (1, 1), (2, 2)])
-    assert free.place(2, 2) == [(2, 2)]
-    assert free.place(4, 2) == [(0, 4)]
-    free = packing.FreeRoom([(0, 4), (1, 1), (2, 2)])
-    assert free.place(3, 2) == [(1, 1), (2, 2)]
-    assert free.place(3, 2) == [(0, 3)]
-
-
 def three_partition(groups: int, size: int, rng: np.random.Generator) -> list[int]:
     """Clients that fill every group in threes, and in hardly any other way."""
     slices: list[int] = []
@@ -179,68 +154,10 @@ def test_undecided_is_not_called_impossible(monkeypatch: pytest.MonkeyPatch) -> 
         make("random", [5] * 40, 16, limits=1)
 
 
-def test_a_client_in_very_many_groups_is_undecided_at_once() -> None:
-    with pytest.raises(integer_program.Undecided):
-        integer_program.solve(read_problem([3000] * 40, 2500, 2000))
-
-
 def test_many_alike_clients_are_refused_at_once() -> None:
     # 13 or 12 slices per group hold two whole clients of 5, so 16 groups hold 32 of the 40.
     with pytest.raises(InputError, match=r"^client \d+: 5 slices in at most 1 of 16 groups: there is no way"):
         make("random", [5] * 40, 16, limits=1)
-
-
-def test_all_ways_to_cut() -> None:
-    assert list(integer_program.cuts(6, 3, 6)) == [(4, 1, 1), (3, 2, 1), (2, 2, 2)]
-    assert list(integer_program.cuts(6, 2, 3)) == [(3, 3)]
-    assert list(integer_program.cuts(6, 1, 5)) == []
-
-
-def one_line(error: pytest.ExceptionInfo[InputError]) -> str:
-    assert "\n" not in str(error.value)
-    return str(error.value)
-
-
-@pytest.mark.parametrize(
-    ("slices", "groups", "limits", "message"),
-    [
-        ([2, 2], 5, None, "groups: 5 is not between 1 and the number of slices, 4"),
-        ([2, 2], 0, None, "groups: 0 is not between 1 and the number of slices, 4"),
-        ([2, 2], 1.5, None, "groups: 1.5 is not a whole number"),
-        ([2, 0], 1, None, "client 1: 0 slices, but each client needs at least 1"),
-        ([], 1, None, "slices: shape (0,) is not one number of slices per client"),
-        ([1.5], 1, None, "slices: type float64 is not whole numbers"),
-        ([2, 2], 2, 0, "client 0: limit 0 is not a whole number of at least 1"),
-        ([2, 2], 2, [None, -1], "client 1: limit -1 is not a whole number of at least 1"),
-        ([2, 2], 2, 1.5, "client 0: limit 1.5 is not a whole number of at least 1"),
-        ([2, 2], 2, [1], "limits: 1 given for 2 clients, one per client is needed"),
-        (
-            [5, 5, 5, 12, 23],
-            10,
-            [None, None, None, 2, None],
-            "client 3: 12 slices do not fit into 2 groups of at most 5; raise its limit",
-        ),
-        ([3, 1], 2, 1, "client 0: 3 slices do not fit into 1 group of at most 2; raise its limit"),
-    ],
-)
-def test_bad_input_is_named_in_one_line(slices: list[int], groups: int, limits: int, message: str) -> None:
-    with pytest.raises(InputError) as error:
-        make("random", slices, groups, limits=limits)
-    assert one_line(error) == message
-
-
-@pytest.mark.parametrize(
-    ("slices", "groups", "limits", "message"),
-    [
-        ([2, 0], 1, None, "client south: 0 slices"),
-        ([2, 2], 2, [None, -1], "client south: limit -1"),
-        ([1, 3], 2, 1, "client south: 3 slices do not fit"),
-        ([2, 2, 2], 2, 1, "client (north|south|east): 2 slices in at most 1 of 2 groups: there is no way"),
-    ],
-)
-def test_errors_name_the_client(slices: list[int], groups: int, limits: int, message: str) -> None:
-    with pytest.raises(InputError, match=f"^{message}"):
-        make("random", slices, groups, limits=limits, names=["north", "south", "east"][: len(slices)])
 
 
 def test_a_client_that_just_fits_is_accepted() -> None:

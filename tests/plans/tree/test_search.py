@@ -3,7 +3,6 @@
 import random
 from fractions import Fraction
 from functools import cache
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -13,10 +12,7 @@ from fedsgt.errors import InputError
 from fedsgt.plans import Plan, make, rotations
 from fedsgt.plans.greedy import greedy
 from fedsgt.plans.scoring.scores import horizon, uniform_live
-from fedsgt.plans.tree.level_scores import make_level_scores
-from fedsgt.plans.tree.ruin_and_recreate import RuinAndRecreate
 from fedsgt.plans.tree.search import tree
-from fedsgt.plans.tree.trained_sets import chain_sets, each_has_parent, plan_of
 
 KNOWN = {6: 14.5, 8: 24.2, 10: 34.2}  # passes that are known to be enough
 SHORT = 0.2  # of the usual search: enough for the claims, and quick
@@ -211,24 +207,3 @@ def test_many_groups_with_few_rotations() -> None:
     assert_sound(plan)
     assert plan.passes < rotations(19, 3).passes
     assert_nowhere_below(plan, rotations(19, 3), 30)
-
-
-def test_recreating_improves_what_annealing_left_and_keeps_the_cost() -> None:
-    scores = make_level_scores(6, None)
-    chain = chain_sets(range(6), 10)
-    better = RuinAndRecreate(scores, 10, seed=0, effort=0.1).improve(
-        chain, lambda sets: True, lambda share: None
-    )
-    assert better.passes <= 10
-    coming = range(1, 10)
-    ours, theirs = (np.mean(plan_of(sets).expected_live(coming)) for sets in (better, chain))
-    assert ours > theirs + 0.1
-    assert all(each_has_parent(above, below) for below, above in pairwise(better.levels[1:]))
-
-
-def test_recreating_keeps_nothing_that_is_not_confirmed() -> None:
-    chain = chain_sets(range(5), 8)
-    kept = RuinAndRecreate(make_level_scores(5, None), 8, seed=0, effort=0.1).improve(
-        chain, lambda sets: False, lambda share: None
-    )
-    assert kept.levels == chain.levels

@@ -1,15 +1,14 @@
-"""Families of sets: every move keeps them trainable, and their levels add up to the plan's exact score."""
+"""Trained sets: every move keeps them trainable, and their levels add up to the plan's exact score."""
 
 import random
 
 import numpy as np
 import pytest
 
-from fedsgt.plans import Plan, rotations
+from fedsgt.plans import Plan
 from fedsgt.plans.scoring.subsets import members
-from fedsgt.plans.tree.level_scores import make_level_scores, requests_compared, unhit_distribution
+from fedsgt.plans.tree.level_scores import make_level_scores
 from fedsgt.plans.tree.trained_sets import TrainedSets, chain_sets, plan_of, rotation_sets
-from fedsgt.theory import distinct_groups
 
 PRIOR = np.array([0.3, 0.05, 0.2, 0.1, 0.25, 0.1])
 
@@ -100,8 +99,8 @@ def test_a_chain_takes_the_order_given_and_as_many_roots_as_it_can_pay(
     passes: float, singles: list[int] | int
 ) -> None:
     sets = chain_sets([2, 0, 4, 1, 3], passes)
-    heads = [members(mask)[0] for mask in sets.levels[1]]
-    assert heads == ([2, 0, 4, 1, 3] if singles == 5 else singles)
+    roots = [members(mask)[0] for mask in sets.levels[1]]
+    assert roots == ([2, 0, 4, 1, 3] if singles == 5 else singles)
     assert [members(mask) for (mask,) in sets.levels[2:]] == [
         [0, 2],
         [0, 2, 4],
@@ -118,17 +117,3 @@ def test_levels_add_up_to_the_plans_exact_score(prior: np.ndarray | None, seed: 
     total = sum((scores.measure(level) for level in sets.levels[1:]), scores.zero)
     expected = plan_of(sets).expected_live(scores.requests, prior)
     assert scores.curve(total).tolist() == pytest.approx(expected, abs=1e-12)
-
-
-def test_the_search_watches_at_least_sixty_requests() -> None:
-    assert requests_compared(10) == list(range(61))
-    assert requests_compared(16)[-1] > 2 * rotations(16).deletion_rate()
-
-
-def test_unhit_counts_are_the_law_of_the_groups_hit() -> None:
-    table = unhit_distribution(5, 7)
-    for requests in range(8):
-        for hit in range(6):
-            assert table[requests, 5 - hit] == pytest.approx(
-                float(distinct_groups(5, requests, hit)), abs=1e-15
-            )
