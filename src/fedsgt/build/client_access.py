@@ -66,6 +66,7 @@ class LocalClients:
         make, info = open_local, run_info(folder, prepared)
         if name == "flower-sim":
             make = open_simulated
+            # Nothing else is seen for these seconds.
             tell(Note(f"starting Ray, for {len(setup.slices)} nodes; this takes some seconds"))
         with make(setup, server, info, tell) as flower, counted_in(folder, flower.traffic):
             yield flower

@@ -70,6 +70,7 @@ def first_updates(run: Config, data: ClientData, stack: Stack) -> NDArray[np.flo
     """
     setup = Setup.for_clients(run, data.labels, data.local, None, _no_module, None)
     slices = {client: tuple(range(len(held))) for client, held in setup.slices.items()}
+    # The task's key gives the seeds, so equal settings give equal updates.
     task = Task(f"first-updates-{run.training.seed}", (), slices)
     try:
         with InProcess(setup, stack) as engine:

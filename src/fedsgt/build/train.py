@@ -105,6 +105,7 @@ def live_after_recovery(folder: RunFolder, recover: Recover | None) -> Live:
         pending = [request.position for request in live.requests if request.position not in live.finished]
         if not pending:
             return live
+        # Another request may have come in after `recover` looked; then it is called again.
         if recover is None:
             raise InputError(
                 f"{folder.path}: request no. {pending[0]} is not completed; fedsgt retrain {folder.path} "
@@ -123,6 +124,7 @@ def _build(folder: RunFolder, prepared: Prepared, tell: Listener, access: Client
                 build.run(most_complete_sequence(prepared, present))
                 record_built(folder)  # predictors may use that sequence while the rest is trained
             build.run(prepared.targets)
+    # Checked even if nothing was trained: the training that made the modules may have failed this check.
     if access.all_take_part(folder.config):
         check_participation(folder)
     # A training may have been stopped after its last module and before the entry.

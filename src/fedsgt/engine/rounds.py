@@ -67,7 +67,7 @@ class OpenRound:
 
     def add(self, update: Update) -> None:
         """Check a client's update and add it to the average; raise `RefusedUpdate` if it cannot be used."""
-        self.running.add(update)
+        self.running.add(update)  # raises before anything is noted of a refused update
         self.reports[update.client] = update.records, update.loss, update.seconds
         self.waiting.discard(update.client)
 
@@ -99,6 +99,7 @@ class RunningMean:
     def __init__(self, start: Mapping[str, np.ndarray], records: Mapping[str, int]) -> None:
         self.start = start
         self.order = deque(client_order(records))
+        # In float64, so that the rounding to float32 at the end is the only one that matters.
         self.sums = {name: np.zeros(array.shape, np.float64) for name, array in start.items()}
         self.total = 0
         self.early: dict[str, Update | None] = {}

@@ -31,6 +31,7 @@ class Tally:
     def __call__(self, event: Event) -> None:
         match event:
             case WorkBegun():
+                # From here, not from the start of the program: loading and checking are not training.
                 self.work, self.started = event, time.monotonic()
                 self.finished = set(event.finished)
             case ClientUpdated():

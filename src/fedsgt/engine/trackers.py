@@ -66,7 +66,7 @@ def measurement(event: Event) -> Measurement | None:
 
 
 class MetricsFile:
-    """One JSON object a line, appended."""
+    """The run's metrics as JSON lines, appended."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -81,6 +81,7 @@ class MetricsFile:
             return
         # JSON has no word for NaN and infinity.
         numbers = {name: value if math.isfinite(value) else None for name, value in found.numbers.items()}
+        # Milliseconds: enough to order lines, and not so many digits that files grow by them.
         head = {"time": round(time.time(), 3), "event": found.event, "name": found.name, "step": found.step}
         append_line(self.path, {**head, **found.about, **numbers})
 
@@ -134,6 +135,7 @@ TRACKERS: dict[str, Callable[[Path], Tracker]] = {"tensorboard": TensorBoard, "m
 
 def check_trackers(names: Sequence[str]) -> None:
     """Raise if a tracker's package is not installed."""
+    # Looked for without being imported, because both take seconds to import.
     for name in names:
         if importlib.util.find_spec(name) is None:
             raise InputError(f"engine.trackers: {name} is not installed; pip install 'fedsgt[tracking]'")

@@ -71,7 +71,7 @@ class Worker:
     """Does jobs one after another; its answer to a job does not depend on earlier jobs."""
 
     def __init__(self, setup: Setup) -> None:
-        profile.apply()
+        profile.apply()  # before the model is opened, which would fix threads and kernels
         self.setup = setup
         device = profile.pick_device(setup.run.model.device)
         self.model = open_model(setup.run, setup.labels, device)
