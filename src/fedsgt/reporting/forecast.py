@@ -65,14 +65,14 @@ def request_chances(live: Live) -> Chances:
     return left / total if total else np.full(len(left), 1 / len(left))
 
 
-def forecast_survival(prefixes: Sequence[Prefix], odds: Chances, requests: int) -> SurvivalForecast:
+def forecast_survival(prefixes: Sequence[Prefix], chances: Chances, requests: int) -> SurvivalForecast:
     """Forecast what further requests leave of the live prefixes, exactly or over simulated streams."""
     alive = [prefix for prefix in prefixes if prefix]
     if not alive:
         nothing = [Estimate(0.0)] * (requests + 1)
         return SurvivalForecast(nothing, nothing, 0.0, 0)
     # Something is live as long as the first group of some live prefix is not hit.
-    roots, of_roots = _narrowed([prefix[:1] for prefix in alive], odds)
+    roots, of_roots = _narrowed([prefix[:1] for prefix in alive], chances)
     rate = roots.deletion_rate(of_roots)
     # If the chance is at least SAFE for n requests, the expected number is at least SAFE times n: it is
     # enough to look as far as the expected number divided by SAFE.
@@ -80,15 +80,15 @@ def forecast_survival(prefixes: Sequence[Prefix], odds: Chances, requests: int) 
     chance = roots.survival(range(max(requests, farthest) + 1), of_roots)
     return SurvivalForecast(
         chance[: requests + 1],
-        _live_groups(alive, odds, requests),
+        _live_groups(alive, chances, requests),
         rate,
         next((count for count, value in enumerate(chance) if value < SAFE), None),
     )
 
 
-def _live_groups(prefixes: Sequence[Prefix], odds: Chances, requests: int) -> list[Estimate]:
+def _live_groups(prefixes: Sequence[Prefix], chances: Chances, requests: int) -> list[Estimate]:
     """Return the expected groups behind the longest live prefix after 0, 1, ... requests."""
-    plan, prior = _narrowed(prefixes, odds)
+    plan, prior = _narrowed(prefixes, chances)
     if plan.groups <= LARGEST_EXACT:
         return plan.expected_live(range(requests + 1), prior)
     # The plan's own estimate goes through all its modules. With few requests it is faster to look where
@@ -114,7 +114,7 @@ def _cuts(path: Prefix, groups: int) -> list[int]:
     return left
 
 
-def fragile_groups(prefixes: Sequence[Prefix], odds: Chances) -> list[FragileGroup]:
+def fragile_groups(prefixes: Sequence[Prefix], chances: Chances) -> list[FragileGroup]:
     """Return what the loss of each live group would take, the greatest loss first."""
     nodes = {prefix[:depth] for prefix in prefixes for depth in range(1, len(prefix) + 1)}
     dying: dict[int, int] = {}
@@ -123,7 +123,7 @@ def fragile_groups(prefixes: Sequence[Prefix], odds: Chances) -> list[FragileGro
             dying[group] = dying.get(group, 0) + 1
     found = [
         FragileGroup(
-            group, count, max(len(live_prefix(prefix, {group})) for prefix in prefixes), float(odds[group])
+            group, count, max(len(live_prefix(prefix, {group})) for prefix in prefixes), float(chances[group])
         )
         for group, count in dying.items()
     ]
@@ -132,7 +132,7 @@ def fragile_groups(prefixes: Sequence[Prefix], odds: Chances) -> list[FragileGro
 
 def expected_accuracy(
     prefixes: Sequence[Prefix],
-    odds: Chances,
+    chances: Chances,
     requests: int,
     score: Callable[[tuple[Prefix, ...]], float | None],
 ) -> list[Estimate | None]:
@@ -142,7 +142,7 @@ def expected_accuracy(
     is None if nothing was live in any simulated stream.
     """
     rng = np.random.default_rng(0)  # the same run gives the same page
-    streams = rng.choice(len(odds), size=(TRIALS, requests), p=odds)
+    streams = rng.choice(len(chances), size=(TRIALS, requests), p=chances)
     known: dict[tuple[Prefix, ...], float | None] = {}  # many streams leave the same
 
     def after(hits: frozenset[int]) -> float | None:
@@ -160,13 +160,13 @@ def expected_accuracy(
     return found
 
 
-def _narrowed(paths: Sequence[Prefix], odds: Chances) -> tuple[Plan, Chances]:
+def _narrowed(paths: Sequence[Prefix], chances: Chances) -> tuple[Plan, Chances]:
     """Return a plan of only the groups in these paths, with all other groups taken as one.
 
     A plan of fewer groups can be scored exactly.
     """
     groups = sorted({group for path in paths for group in path})
     number = {group: index for index, group in enumerate(groups)}
-    elsewhere = float(np.delete(odds, groups).sum())
-    prior = np.array([*odds[groups], elsewhere] if elsewhere else odds[groups])
+    elsewhere = float(np.delete(chances, groups).sum())
+    prior = np.array([*chances[groups], elsewhere] if elsewhere else chances[groups])
     return Plan.of("live", len(prior), ([number[group] for group in path] for path in paths)), prior

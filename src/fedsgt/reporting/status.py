@@ -147,7 +147,7 @@ def run_status(folder: RunFolder, requests: int = 10) -> RunStatus:
     live = folder.live()
     present = folder.present()
     description = live.description
-    prefixes, odds = live.prefixes(present), request_chances(live)
+    prefixes, chances = live.prefixes(present), request_chances(live)
     # A request may come meanwhile: everything is told as of the version that was read first.
     entries = [entry for entry in folder.ledger.entries() if entry.position <= live.position]
     return RunStatus(
@@ -160,8 +160,8 @@ def run_status(folder: RunFolder, requests: int = 10) -> RunStatus:
         new_groups=_new_groups(live, folder.config.grouping.groups),
         live_counts=count_live(prefixes),
         past=history(live, entries, present),
-        forecast=forecast_survival(prefixes, odds, requests),
-        fragile=fragile_groups(prefixes, odds),
+        forecast=forecast_survival(prefixes, chances, requests),
+        fragile=fragile_groups(prefixes, chances),
         policy=_policy(folder, live),
     )
 

@@ -67,7 +67,7 @@ def test_the_command(folder: RunFolder, tmp_path: Path, temporary: Path) -> None
 def test_ended_from_outside_it_ends_in_order(number: signal.Signals) -> None:
     """Temporary folders go when a context ends, which the default handlers would not wait for."""
     before = signal.getsignal(number)
-    with pytest.raises(SystemExit, match=str(128 + number)), command._cleaned_up():
+    with pytest.raises(SystemExit, match=str(128 + number)), command.exit_on_signals():
         signal.raise_signal(number)
     assert signal.getsignal(number) == before
 

@@ -57,7 +57,7 @@ def forgetting(
 
     folder = open_run(run)
     recover(folder)  # so that "after" is the system without what is already deleted
-    with _cleaned_up(), progress("Attacking") as done:
+    with exit_on_signals(), progress("Attacking") as done:
         found = measure(
             folder,
             deleted=deleted,
@@ -88,7 +88,7 @@ def _warn(records: int) -> None:
 
 
 @contextmanager
-def _cleaned_up() -> Iterator[None]:
+def exit_on_signals() -> Iterator[None]:
     """Turn SIGTERM and SIGHUP into SystemExit, so that the temporary folder is removed."""
     # By default these end a process without any clean-up; SIGINT raises an exception already.
     numbers = (signal.SIGTERM, signal.SIGHUP)

@@ -10,9 +10,9 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from fedsgt.plans import Estimate
 from fedsgt.plans.plan import Prefix
 from fedsgt.reporting.module_tree import TreeRow, tree_rows
+from fedsgt.reporting.page import estimate, percent
 from fedsgt.reporting.status import RunStatus, State
 from fedsgt.words import counted
 
@@ -168,19 +168,8 @@ def _ahead(found: RunStatus) -> list[RenderableType]:
     last = len(forecast.alive) - 1
     step = math.ceil(last / AHEAD)  # at most so many rows, whatever --requests says
     for count in sorted({*range(step, last + 1, step), last}):
-        table.add_row(str(count), share(forecast.alive[count]), number(forecast.live_groups[count]))
+        table.add_row(str(count), percent(forecast.alive[count]), estimate(forecast.live_groups[count]))
     return [table, Text(f"  {ASSUMED}\n", "dim")]
-
-
-def share(value: Estimate) -> str:
-    """Show a share; a simulated one with its standard error."""
-    error = "" if value.exact else f" ± {value.stderr:.2%}"
-    return f"{float(value):.1%}{error}"
-
-
-def number(value: Estimate) -> str:
-    """Show a number; a simulated one with its standard error."""
-    return f"{float(value):.2f}" + ("" if value.exact else f" ± {value.stderr:.2g}")
 
 
 def _facts(found: RunStatus) -> Table:
