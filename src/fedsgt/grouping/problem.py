@@ -127,6 +127,7 @@ def _name(client: int, names: Sequence[str] | None) -> str:
 
 
 def _one_limit(client: str, limit: int | None, groups: int) -> int:
+    """Return the limit of one client, checked; `client` is its name."""
     if limit is None:
         return groups
     if not isinstance(limit, Integral) or isinstance(limit, bool) or limit < 1:

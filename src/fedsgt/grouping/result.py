@@ -33,6 +33,7 @@ class Grouping:
         self._check()
 
     def _check(self) -> None:
+        """Check that slices are in order and groups exist: groupings are read from files too."""
         if self.client_of.ndim != 1 or self.client_of.shape != self.group_of.shape or not self.slices:
             raise InputError(
                 f"grouping: {self.client_of.shape} clients and {self.group_of.shape} groups, "

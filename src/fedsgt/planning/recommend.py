@@ -78,6 +78,7 @@ class Recommendation:
         return self._why_keep() if self.keep_given else f"{self._why_take()} {self._trade_off()}"
 
     def _why_keep(self) -> str:
+        """Say that nothing searched is better than the given setting."""
         given = self.given
         return (
             f"Keep the setting given: none of the {self.searched} searched within {self.max_passes:g} passes"
@@ -87,6 +88,7 @@ class Recommendation:
         )
 
     def _why_take(self) -> str:
+        """Compare the best setting with the given one."""
         best, requests = self.best, self.given.stream.requests
         served = f"it is alive after {requests} requests with probability {best.survival:.2f}"
         kept = f"keeps {best.score.mean_live_share:.0%} of the data live on average"
@@ -97,6 +99,7 @@ class Recommendation:
         return f"Take {best.label}: {served} and {kept}, against {given}, {passes}."
 
     def _trade_off(self) -> str:
+        """Say what the best setting costs, or that none reaches the target."""
         cost = f"of the {self.searched} settings within {self.max_passes:g} passes"
         if not self.meets_target:
             short = f"None {cost} reaches a survival of {self.target:g}"

@@ -91,6 +91,7 @@ class Swaps:
         return linear
 
     def _distance(self, rows: Some, columns: Some) -> Floats:
+        """Return the squared distances of the rows' slices from the columns'."""
         if self._apart is not None:
             return self._apart[rows][:, columns]
         # No matrix product: the threads of a linear algebra library cost more than they save on small lots.

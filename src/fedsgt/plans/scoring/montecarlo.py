@@ -102,6 +102,7 @@ def independent_hits(groups: int, requests: int, prior: NDArray[np.float64] | No
     """
 
     def draw(rng: np.random.Generator, trials: int) -> Hits:
+        """Draw the first hit of each group in so many trials."""
         stream = rng.choice(groups, size=(trials, requests), p=prior)
         hits = np.full((trials, groups), requests + 1, dtype=np.int64)
         rows = np.arange(trials)

@@ -58,6 +58,7 @@ class Outcomes:
         self.of = lru_cache(maxsize=1 << 14)(self._of)
 
     def _of(self, mask: int) -> int:
+        """Return the outcomes in which this set is live."""
         # Start with all outcomes and keep those that hold each group of the set.
         bits = (1 << self.count) - 1
         for group in members(mask):
