@@ -67,12 +67,16 @@ class ArtefactKind:
     def claims(self, file: StoredFile) -> bool:
         """Whether the file is of this kind, or a link in place of a folder of such files."""
         parts = file.parts
-        if finished_path(Path(file.name)) is not None:
+        if _is_unfinished(parts[-1]):
             return self is UNFINISHED
         long_enough = len(parts) >= len(self.names) or not file.plain
         if not long_enough or (len(parts) > len(self.names) and not self.deep):
             return False
         return all(map(re.fullmatch, self.names, parts))
+
+
+def _is_unfinished(name: str) -> bool:
+    return name.startswith(".") and finished_path(Path(name)) is not None
 
 
 def _named(*names: str) -> tuple[str, ...]:
