@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Protocol
 
-from fedsgt.data.fingerprints import check_salt, record_hash, slice_fingerprint
+from fedsgt.data.fingerprints import check_salt, derive_salt, record_hash, slice_fingerprint
 from fedsgt.data.records import Record, sorted_records
 from fedsgt.data.slices import Slice, check_slicing, cut, slice_of
 from fedsgt.errors import InputError
@@ -64,6 +64,11 @@ class Client:
     slicing_seed: int | str
     salt: bytes = field(repr=False)
 
+    @classmethod
+    def simulated(cls, name: str, records: Iterable[Record], slices: int, seed: int) -> "Client":
+        """Return a client of a run on one machine; its slicing and its salt follow from seed and name."""
+        return cls(name, tuple(records), slices, f"{seed}/{name}", derive_salt(seed, name))
+
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name or not self.name.isprintable():
             raise InputError(f"client name {self.name!r} is not allowed; it is a non-empty printable text")
@@ -101,7 +106,7 @@ class Client:
     def retained(self, slices: Collection[int], hashes: Collection[str]) -> "Client":
         """Return this client without those slices and without the records that have those salted hashes."""
         gone = {record.id for index in slices for record in self._cut[index]}
-        if hashes:
+        if hashes:  # an HMAC for every record takes long, and most deletions name slices
             gone |= {record.id for record in self.records if self.hash_of(record.id) in hashes}
         return self.without(gone)
 
@@ -130,6 +135,8 @@ class Client:
                 f"{len(wanted)}); allowed: ids of this client's {len(self.records)} records"
             )
         return wanted
+
+    # The client is immutable, so all of the following is computed at most once.
 
     @cached_property
     def _ids(self) -> frozenset[str]:

@@ -16,7 +16,7 @@ ROW = "#row"
 
 @dataclass(frozen=True)
 class Columns:
-    """Names of the columns to read; `client` is None unless records come with their owner."""
+    """Names of the columns to read; `client` is None unless the source names each record's owner."""
 
     inputs: tuple[str, ...]
     id: str = "id"
@@ -68,6 +68,7 @@ def rows_to_use(ids: Sequence[str], limit: int | None) -> list[int]:
     rows: Iterable[int] = range(len(ids))
     if limit is not None:
         rows = nsmallest(limit, rows, key=lambda row: _rank(ids[row]))
+    # By id, the canonical order: positions are dealt to clients, and a file may be sorted in any way.
     return sorted(rows, key=ids.__getitem__)
 
 

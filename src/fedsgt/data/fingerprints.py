@@ -15,6 +15,7 @@ from fedsgt.errors import InputError
 from fedsgt.files.encoding import frame, frames
 
 SALT_BYTES = 32
+# 128 bits are beyond guessing; salts of that length are taken, new ones are longer.
 MIN_SALT_BYTES = 16
 _HEX_SHA256 = re.compile(r"[0-9a-f]{64}")
 # Stands for a missing label. It is a frame of bytes and labels are frames of integers, so it equals none.
@@ -44,6 +45,7 @@ def group_fingerprint(slice_fingerprints: Iterable[str]) -> str:
         raise InputError(
             "a group fingerprint was asked of no slices; allowed: at least one slice fingerprint"
         )
+    # A slice counted twice would be in two places of the grouping.
     if len(set(ordered)) < len(ordered):
         raise InputError(f"{len(ordered)} slice fingerprints are not all different; allowed: each slice once")
     return hashlib.sha256(frames("fedsgt.group.1", len(ordered), *ordered)).hexdigest()

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from fedsgt.data.client import Client
 from fedsgt.data.dataset import Dataset
-from fedsgt.data.fingerprints import derive_salt
 from fedsgt.data.records import Record, labels_of, sorted_records
 from fedsgt.errors import InputError
 from fedsgt.files.encoding import frames
@@ -49,22 +48,17 @@ def make_clients(
         raise InputError(f"grouping.slices has {len(slices)} values for {clients} clients; give one for each")
     # Partitions deal out positions, so records must stand in one order whatever the file's was.
     records = sorted_records(dataset.records)
-    if partition == "given":
-        shares = _by_owner(records, clients) if known is None else _by_known_owner(records, known)
+    if partition != "given":
+        shares = _dealt(records, partition, clients, alpha, seed, slices)
+    elif known is None:
+        shares = _by_owner(records, clients)
     else:
-        _check_total(len(records), clients, sum(slices))
-        parts = (
-            partition_iid(len(records), clients, seed)
-            if partition == "iid"
-            else _large_enough_dirichlet(labels_of(records), alpha, seed, slices)
-        )
-        dealt = [[records[index] for index in part] for part in parts]
-        shares = list(zip(_client_names(clients), dealt, strict=True))
+        shares = _by_known_owner(records, known)
     # A known run passed this check when it was new; deletions may have left fewer records than slices.
     for (name, part), wanted in zip(shares, slices, strict=True) if known is None else ():
         _check_size(name, len(part), wanted, partition)
     return tuple(
-        Client(name, tuple(part), wanted, f"{seed}/{name}", derive_salt(seed, name))
+        Client.simulated(name, part, wanted, seed)
         for (name, part), wanted in zip(shares, slices, strict=True)
     )
 
@@ -94,6 +88,24 @@ def partition_dirichlet(labels: Sequence[int], clients: int, alpha: float, seed:
     return parts
 
 
+def _dealt(
+    records: Sequence[Record],
+    partition: Literal["iid", "dirichlet"],
+    clients: int,
+    alpha: float,
+    seed: int,
+    slices: Sequence[int],
+) -> list[Share]:
+    """Return the records dealt at random to clients that the source does not know."""
+    _check_total(len(records), clients, sum(slices))
+    if partition == "iid":
+        parts = partition_iid(len(records), clients, seed)
+    else:
+        parts = _large_enough_dirichlet(labels_of(records), alpha, seed, slices)
+    dealt = [[records[index] for index in part] for part in parts]
+    return list(zip(_client_names(clients), dealt, strict=True))
+
+
 def _client_names(clients: int) -> list[str]:
     """Return names padded with zeros, so that they sort as their numbers."""
     width = len(str(clients - 1))
@@ -111,6 +123,7 @@ def _by_owner(records: Sequence[Record], clients: int) -> list[Share]:
 
 def _by_known_owner(records: Sequence[Record], known: Sequence[str]) -> list[Share]:
     shares = _records_by_owner(records)
+    # A client of the run that has no record left is fine; an owner that is no client of the run is not.
     stranger = next((name for name in sorted(shares) if name not in known), None)
     if stranger is not None:
         raise InputError(f"the records have an owner {stranger!r}, who is no client of this run")

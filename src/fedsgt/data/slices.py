@@ -28,6 +28,7 @@ class Slice:
     def parts(self, size: int) -> Iterator["Slice"]:
         """Yield at most `size` records at a time, in order; the parts of a named slice have names too."""
         for start in range(0, len(self.records), size):
+            # The name has both ends, since parts of another size are other parts.
             name = self.fingerprint and f"{self.fingerprint}-{start}-{start + size}"
             yield Slice(name, self.records[start : start + size])
 
@@ -45,6 +46,7 @@ def cut(records: Iterable[Record], seed: int | str, slices: int) -> list[list[Re
     check_slicing(seed, slices)
     key = _seed_key(seed)
     parts: list[list[Record]] = [[] for _ in range(slices)]
+    # Sorted before the cut, so that every slice is in canonical order too.
     for record in sorted_records(records):
         parts[_slice(record.id, key, slices)].append(record)
     return parts

@@ -13,12 +13,12 @@ from typing import Any
 
 from fedsgt.config import Config, to_toml
 from fedsgt.config.sections import Data, Engine
-from fedsgt.data import Record, labels_of, load_dataset
+from fedsgt.data import Client, Record, labels_of, load_dataset
 from fedsgt.files.optional import require
 from fedsgt.runs.artefacts import CONFIG, DESCRIPTION
 from fedsgt.runs.description import Description, ModuleEntry
 from fedsgt.runs.folder import RunFolder
-from fedsgt.runs.records import ClientData, columns_of, load_clients, make_rejoined
+from fedsgt.runs.records import ClientData, columns_of, load_clients
 from fedsgt.runs.state import DeletedData, Live
 
 RECORDS, NOTES = "records", "notes.json"
@@ -79,12 +79,12 @@ def read_notes(folder: RunFolder) -> tuple[TookPart, dict[int, DeletedData]]:
 
 def read_retained(folder: RunFolder) -> ClientData:
     """Return the clients of the folder, numbered, named and sliced as in the run."""
-    known, clients = folder.description, []
+    known, seed, clients = folder.description, folder.config.data.seed, []
     for number, entry in enumerate(known.clients):
         file, records = _file(folder.path, number), tuple[Record, ...]()
         if file.exists():
             records = load_dataset(str(file), columns_of(folder.config), labels=known.labels).records
-        clients.append(make_rejoined(folder.config, entry.name, len(entry.slices), records))
+        clients.append(Client.simulated(entry.name, records, len(entry.slices), seed))
     return ClientData(tuple(clients), known.labels, None)
 
 

@@ -14,7 +14,6 @@ from fedsgt.data import (
     Dataset,
     Record,
     RemoteClient,
-    derive_salt,
     load_dataset,
     make_clients,
 )
@@ -75,6 +74,7 @@ def load_clients(
         known=[entry.name for entry in known.clients[: data.clients]] if known else None,
     )
     erased = erased or {}
+    # Behind the others, as in the description: a client is known by its number.
     rejoined = [
         _load_rejoined(config, entry, dataset.label_count, _is_read(number, entry, erased, only))
         for number, entry in enumerate(known.clients if known else ())
@@ -82,12 +82,6 @@ def load_clients(
     ]
     clients = ClientData((*dealt, *rejoined), dataset.label_count, dataset.label_names)
     return clients.without(erased)
-
-
-def make_rejoined(config: Config, name: str, slices: int, records: tuple[Record, ...]) -> Client:
-    """Return a client with a source of its own, salted and sliced by its name as every client of the run."""
-    seed = config.data.seed
-    return Client(name, records, slices, f"{seed}/{name}", derive_salt(seed, name))
 
 
 def load_test(config: Config, labels: int | None = None) -> Dataset:
@@ -98,6 +92,7 @@ def load_test(config: Config, labels: int | None = None) -> Dataset:
         columns_of(config),
         split="test",
         test=data.test,
+        # A known run's number of labels: the test file need not declare it again.
         labels=labels if labels is not None else data.labels,
         limit=data.test_limit,
     )
@@ -116,6 +111,7 @@ def own_columns(config: Config) -> Columns:
 
 def input_columns(config: Config) -> tuple[str, ...]:
     """Return the names of the input columns."""
+    # The usual names on the hub for images and for single texts.
     default = ["image"] if config.model.task == "image" else ["sentence"]
     return tuple(config.data.input_columns or default)
 
@@ -123,8 +119,9 @@ def input_columns(config: Config) -> tuple[str, ...]:
 def _is_read(
     number: int, entry: ClientEntry, erased: Mapping[int, DeletedData], only: Collection[int] | None
 ) -> bool:
-    """Return whether the source of a rejoined client is read: it may be gone if all of it was deleted."""
+    """Return whether the source of a rejoined client is read: not if the client has deleted everything."""
     gone = erased[number].slices if number in erased else frozenset()
+    # Its file need not exist any more, and nothing of it would be kept.
     return (only is None or number in only) and len(gone) < len(entry.slices)
 
 
@@ -133,11 +130,12 @@ def _load_rejoined(config: Config, entry: ClientEntry, labels: int, read: bool) 
     records: tuple[Record, ...] = ()
     if read:
         records = load_dataset(entry.source, own_columns(config), labels=labels).records
-    return make_rejoined(config, entry.name, len(entry.slices), records)
+    return Client.simulated(entry.name, records, len(entry.slices), config.data.seed)
 
 
 def _without_erased_elsewhere(dataset: Dataset, runs: Collection[str]) -> Dataset:
     """Return the data set without the records that those other runs have deleted."""
+    # By id: other runs may have dealt the same source to other clients.
     gone = set[str]().union(*map(_deleted_in, runs))
     return replace(dataset, records=tuple(record for record in dataset.records if record.id not in gone))
 

@@ -14,12 +14,12 @@ from fedsgt.build.prepare import Prepared, describe, prepare
 from fedsgt.build.run_build import open_build
 from fedsgt.build.targets import Target
 from fedsgt.build.train import bring_up_to_date, live_after_recovery, record_built, work_of
-from fedsgt.data import load_dataset
+from fedsgt.data import Client, load_dataset
 from fedsgt.engine.events import Listener
 from fedsgt.errors import InputError
 from fedsgt.runs.description import ClientEntry, Description
 from fedsgt.runs.folder import RunFolder
-from fedsgt.runs.records import make_rejoined, own_columns
+from fedsgt.runs.records import own_columns
 from fedsgt.unlearning.erase import sources
 from fedsgt.unlearning.request import AGAIN, enrolments
 from fedsgt.unlearning.unlearn import recover
@@ -79,7 +79,7 @@ def _entry(folder: RunFolder, known: Description, client: str, source: Path, sli
     records = load_dataset(place, own_columns(folder.config), labels=known.labels).records
     if len(records) < slices:
         raise InputError(f"{source}: {len(records)} records for {slices} slices; lower --slices")
-    made = make_rejoined(folder.config, name, slices, records)
+    made = Client.simulated(name, records, slices, folder.config.data.seed)
     return ClientEntry(
         name=name, slices=list(made.fingerprints()), records=list(made.slice_sizes()), source=place
     )

@@ -88,6 +88,7 @@ def _names(rows: Any, name: str, where: str) -> list[str]:
     if not (types.is_integer(kind) or _is_text(kind)):
         raise InputError(f"{where}: column {name!r} is of type {kind}; allowed: texts or whole numbers")
     values = _python_values(rows.column(name), name, where)
+    # A row without an id could never be deleted.
     for row, value in enumerate(values):
         if value is None or value == "":
             problem = "is missing" if value is None else "is empty"

@@ -1,6 +1,6 @@
 """A client's own records on its own machine: how they are sliced, and which of them it has withdrawn.
 
-Ids and salt stay here. What others see is made of them under the salt, which nobody else has.
+Ids and salt stay on this machine. Others see hashes of ids under the salt, which nobody else has.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from fedsgt.words import first_problem
 
 WITHDRAWN, ENROLMENTS = "state/withdrawn.json", "state/enrolments"
 MAX_SALT_BYTES = 4096
-# Withdrawn records are known under the name of no client, so that they stay so whatever it calls itself.
+# Withdrawn records are hashed under no client's name, so that they stay withdrawn if the client is renamed.
 NOBODY = ""
 
 Hash = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-# A part of file names that comes from the server.
+# Checked, because it comes from the server and is a part of file names.
 RunId = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
 
 
@@ -43,7 +43,7 @@ class StateFile(BaseModel):
 
 
 class Enrolment(StateFile):
-    """A run that the client has taken part in, and as whom."""
+    """A run that the client has taken part in, and the name that it had there."""
 
     run: RunId
     name: str = Field(min_length=1)
@@ -52,22 +52,23 @@ class Enrolment(StateFile):
 
 
 class Withdrawn(StateFile):
-    """Salted hashes of the records that must not be learnt from: in no run, or not in this one."""
+    """Salted hashes of withdrawn records: withdrawn from every run, or from single ones."""
 
     format: Literal[1] = 1
     everywhere: list[Hash] = []
     runs: dict[RunId, list[Hash]] = {}
 
     def of(self, run: str | None) -> frozenset[str]:
-        """In one run; without one, in any."""
+        """Return the hashes withdrawn from one run; if `run` is None, those withdrawn from any."""
         chosen = self.runs.values() if run is None else [self.runs.get(run, [])]
         return frozenset(self.everywhere).union(*chosen)
 
-    def with_more(self, marks: Iterable[str], run: str | None) -> Withdrawn:
+    def with_more(self, hashes: Iterable[str], run: str | None) -> Withdrawn:
+        """Return this with more hashes withdrawn from one run, or from every run if `run` is None."""
         if run is None:
-            return self.model_copy(update={"everywhere": sorted({*self.everywhere, *marks})})
+            return self.model_copy(update={"everywhere": sorted({*self.everywhere, *hashes})})
         known = self.runs.get(run, [])
-        return self.model_copy(update={"runs": {**self.runs, run: sorted({*known, *marks})}})
+        return self.model_copy(update={"runs": {**self.runs, run: sorted({*known, *hashes})}})
 
 
 Form = TypeVar("Form", bound=StateFile)
@@ -82,6 +83,7 @@ class ClientRecords:
 
     @cached_property
     def salt(self) -> bytes:
+        """Secret of the client, read from its file."""
         salt = read_limited(self.settings.salt, MAX_SALT_BYTES, private=True)
         try:
             check_salt(salt)
@@ -91,14 +93,15 @@ class ClientRecords:
 
     @cached_property
     def slicing_seed(self) -> str:
-        """Secret, so that nobody else can tell in which slice an id is."""
+        """Seed of the slicing; secret, so that nobody else can tell in which slice an id is."""
         return hashlib.sha256(frames("fedsgt.slicing.1", self.salt)).hexdigest()
 
     def client(self, name: str, slices: int, labels: int, run: str | None = None) -> Client:
-        """This client, as it takes part in a run under this name."""
+        """Return this client as it takes part in a run under this name."""
         return Client(name, self.records(labels, run), slices, self.slicing_seed, self.salt)
 
     def enrolled(self, enrolment: Enrolment) -> Client:
+        """Return this client as it takes part in a run that it has enrolled in."""
         return self.client(enrolment.name, enrolment.slices, enrolment.labels, enrolment.run)
 
     def records(self, labels: int, run: str | None = None) -> tuple[Record, ...]:
@@ -109,19 +112,20 @@ class ClientRecords:
         return tuple(record for record in found if self.hash_of(record.id) not in gone)
 
     def hash_of(self, record: str) -> str:
-        """How a withdrawn record is remembered."""
+        """Return the hash by which a withdrawn record is remembered."""
         return record_hash(self.salt, NOBODY, record)
 
     def withdrawn(self, run: str | None = None) -> frozenset[str]:
-        """Hashes of what was withdrawn from this run; without one, from any."""
+        """Return the hashes of records withdrawn from this run; if `run` is None, from any."""
         return self._withdrawn().of(run)
 
     def withdraw(self, hashes: Collection[str], stale: Iterable[str], run: str | None = None) -> None:
-        """These records are left out from now on, and their traces removed; done twice it is done once.
+        """Leave these records out from now on and remove their traces; doing it twice changes nothing.
 
-        `stale` are the fingerprints of the slices that they were in. Records that are withdrawn from one run
-        alone stay in the file, for the others.
+        `stale` has the fingerprints of the slices that they were in. Records that are withdrawn from one run
+        alone stay in the file, for the other runs.
         """
+        # Noted before anything is removed: after a crash the records are left out all the same.
         before = self._withdrawn()
         after = before.with_more(hashes, run)
         if after != before:
@@ -131,7 +135,10 @@ class ClientRecords:
         self._erase()
 
     def stale(self, ids: Collection[str], run: str | None = None) -> list[str]:
-        """Fingerprints of slices that change if these ids go, unless another run still learns from them."""
+        """Return the fingerprints of slices that change if these ids go.
+
+        A slice that another run still learns from, under the same fingerprint, is not among them.
+        """
         found, kept = set[str](), set[str]()
         for enrolment in self.enrolments():
             client = self.enrolled(enrolment)
@@ -144,7 +151,7 @@ class ClientRecords:
         return sorted(found - kept)
 
     def enrol(self, enrolment: Enrolment) -> None:
-        """Remember the run, so that a withdrawal reaches it; what is withdrawn already stays out of it."""
+        """Remember the run, so that withdrawals reach it; records withdrawn earlier stay out of it."""
         known = {entry.run: entry for entry in self.enrolments()}
         if known.get(enrolment.run, enrolment) != enrolment:
             raise ShareableError("the run has other numbers of slices or labels than when it took part first")
@@ -160,12 +167,12 @@ class ClientRecords:
         self.files.write(f"{ENROLMENTS}/{enrolment.run}.json", enrolment.model_dump_json().encode())
 
     def enrolments(self) -> list[Enrolment]:
-        """The runs that may have learnt from these records."""
+        """Return the runs that may have learnt from these records."""
         names = self.files.names(f"{ENROLMENTS}/")
         return [self.read(name, Enrolment) for name in names if name.endswith(".json")]
 
     def read(self, name: str, form: type[Form]) -> Form:
-        """A file of the client's state; one that is not there is a `KeyError`."""
+        """Read a file of the client's state; raise `KeyError` if it is not there."""
         try:
             return form.model_validate_json(self.files.read(name))
         except ValidationError as error:
@@ -176,11 +183,11 @@ class ClientRecords:
 
     @property
     def cache(self) -> Path:
-        """Outputs of the frozen lower layers, a folder for each slice's fingerprint."""
+        """Folder for outputs of the frozen lower layers, with a folder for each slice's fingerprint."""
         return self.settings.folder / "cache"
 
     def erasable(self) -> Path | None:
-        """The file that withdrawn records are taken out of, if that is wanted and can be done."""
+        """Return the file that withdrawn records are removed from; None if it may not be written."""
         data = self.settings.data
         path = training_file(data.source)
         if path is None or data.erase == "tombstone" or data.id_column == ROW:
@@ -188,14 +195,14 @@ class ClientRecords:
         return path if os.access(path, os.W_OK) and os.access(path.parent, os.W_OK) else None
 
     def _erase(self) -> None:
-        """Take out of the file what no run may learn from."""
+        """Remove from the file the records that no run may learn from."""
         path, column = self.erasable(), self.settings.data.id_column
         if path is None:
             return
         gone = frozenset(self._withdrawn().everywhere)
         ids = map(str, read_parquet(path, [column]).column(column).to_pylist())
         found = {name for name in ids if self.hash_of(name) in gone}
-        if found:
+        if found:  # a file without them is not written again
             rewrite_parquet(path, column, found)
 
     def _withdrawn(self) -> Withdrawn:
@@ -205,7 +212,7 @@ class ClientRecords:
             return Withdrawn()
 
     def _inputs(self) -> tuple[str, ...]:
-        """The input columns: those of the settings, or the usual one of images or texts that is there."""
+        """Return the input columns: those of the settings, or else `sentence` or `image`, as in the file."""
         given, path = self.settings.data.input_columns, training_file(self.settings.data.source)
         if given is not None or path is None:
             return tuple(given or ["image"])
@@ -213,5 +220,5 @@ class ClientRecords:
         try:
             names = require("pyarrow.parquet").read_schema(path).names
         except (OSError, arrow.ArrowException):
-            names = []  # whoever reads the rows says what is wrong
+            names = []  # reading the rows will report what is wrong
         return ("sentence",) if "sentence" in names and "image" not in names else ("image",)
