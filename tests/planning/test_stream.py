@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsgt.errors import InputError
-from fedsgt.planning.stream import Counts, Stream, _simulated, group_prior, run_stream
+from fedsgt.planning.stream import Counts, Stream, group_prior, run_stream, simulate_stream
 from fedsgt.plans import Estimate, Plan, rotations
 from fedsgt.plans.tree.search import tree
 from fedsgt.theory import deletion_rate_clients, survival_clients
@@ -161,7 +161,7 @@ def test_random_groupings_come_near_the_closed_form(slices: int, printed: float)
 @pytest.mark.parametrize(("requests", "whole"), [(8, 0), (4, 4), (9, 3)])
 def test_simulation_agrees_with_the_exact_curves(requests: int, whole: int) -> None:
     plan, stream = rotations(4), Stream(requests, whole)
-    exact, found = run_stream(plan, COUNTS, stream), _simulated(plan, COUNTS, stream, None)
+    exact, found = run_stream(plan, COUNTS, stream), simulate_stream(plan, COUNTS, stream, None)
     assert within(found.live, exact.live)
     assert within(found.alive, exact.alive)
     assert found.live[0].exact

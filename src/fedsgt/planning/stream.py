@@ -69,7 +69,7 @@ def run_stream(plan: Plan, counts: Counts, stream: Stream) -> Curves:
     even = prior is None or bool(np.ptp(prior) == 0)
     if plan.groups <= LARGEST_EXACT and (even or stream.whole_clients == 0):
         return _exact(plan, counts, stream, prior)
-    return _simulated(plan, counts, stream, prior)
+    return simulate_stream(plan, counts, stream, prior)
 
 
 def group_prior(counts: Counts, prior: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
@@ -113,8 +113,8 @@ def _clients_outside(groups: int, counts: Counts, terms: Expansion) -> NDArray[n
     return result
 
 
-def _simulated(plan: Plan, counts: Counts, stream: Stream, prior: NDArray[np.float64] | None) -> Curves:
-    """Estimate the service by simulation."""
+def simulate_stream(plan: Plan, counts: Counts, stream: Stream, prior: NDArray[np.float64] | None) -> Curves:
+    """Return the service of a plan after each request, estimated by simulation."""
     if stream.whole_clients == 0:
         draw = independent_hits(plan.groups, stream.requests, group_prior(counts, prior))
     else:
