@@ -12,12 +12,13 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsgt.plans import MERGED, Choice
+from fedsgt.plans import MERGED, Choice, Prefix
 
 Floats: TypeAlias = NDArray[np.floating[Any]]
 Chain: TypeAlias = tuple[str, ...]
 """Keys of the modules along a prefix, root first."""
 Weighted: TypeAlias = Sequence[tuple[float, Chain]]
+"""Chains with the weights of their answers, which sum to 1."""
 
 BARE_BACKBONE: Weighted = [(1.0, ())]
 
@@ -39,7 +40,7 @@ def answer(
     return _mix(zip(weights, predict(chains), strict=True))
 
 
-def mix_known(known: Mapping[tuple[int, ...], Floats], chosen: Iterable[Choice]) -> NDArray[np.float64]:
+def mix_known(known: Mapping[Prefix, Floats], chosen: Iterable[Choice]) -> NDArray[np.float64]:
     """Return what `answer` would, if the probabilities under each chosen prefix are already known."""
     return _mix((weight, known[prefix]) for _, prefix, weight in chosen)
 

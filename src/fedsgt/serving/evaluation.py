@@ -21,7 +21,7 @@ from fedsgt.data import Dataset, Slice
 from fedsgt.errors import InputError
 from fedsgt.files.encoding import frames
 from fedsgt.files.tensors import pack, read_note, unpack
-from fedsgt.plans import MERGED, STRATEGIES, choose
+from fedsgt.plans import MERGED, STRATEGIES, Prefix, choose
 from fedsgt.runs.artefacts import EVALUATION
 from fedsgt.runs.folder import RunFolder
 from fedsgt.runs.records import load_test
@@ -33,8 +33,7 @@ from fedsgt.store import CorruptModule, Folder, MissingModule, tensor_hash
 if TYPE_CHECKING:  # what is kept can be scored without torch
     from fedsgt.engine.inprocess import InProcess
 
-Prefix: TypeAlias = tuple[int, ...]
-Share: TypeAlias = Callable[[float], None]
+Progress: TypeAlias = Callable[[float], None]
 
 
 @dataclass(frozen=True)
@@ -74,7 +73,7 @@ class Evaluation:
         return json.dumps(asdict(self), indent=1) + "\n"
 
 
-def evaluate(folder: RunFolder, progress: Share = lambda share: None) -> Evaluation:
+def evaluate(folder: RunFolder, progress: Progress = lambda share: None) -> Evaluation:
     """Evaluate all live modules and write `evaluation.json`; restart if a request arrives."""
     test = load_test(folder.config, folder.description.labels)
     while True:
@@ -92,7 +91,7 @@ def evaluate(folder: RunFolder, progress: Share = lambda share: None) -> Evaluat
                 return evaluation
 
 
-def _evaluate_live(folder: RunFolder, live: Live, test: Dataset, progress: Share) -> Evaluation:
+def _evaluate_live(folder: RunFolder, live: Live, test: Dataset, progress: Progress) -> Evaluation:
     # Read and checked by hash: a damaged module must not count, though its manifest is there.
     whole = {entry.key for entry in live.modules() if folder.modules.state(entry.key) == "present"}
     prefixes = live.prefixes(whole)
@@ -114,7 +113,7 @@ def _evaluate_live(folder: RunFolder, live: Live, test: Dataset, progress: Share
 
 
 def probabilities_of_test_records(
-    folder: RunFolder, live: Live, prefixes: Iterable[Prefix], progress: Share
+    folder: RunFolder, live: Live, prefixes: Iterable[Prefix], progress: Progress
 ) -> dict[Prefix, Floats]:
     """Return class probabilities of the test records under each of these live prefixes.
 
@@ -152,7 +151,9 @@ class Evaluator:
     def __exit__(self, *error: Any) -> None:
         self.opened.__exit__(*error)
 
-    def probabilities(self, live: Live, prefixes: Iterable[Prefix], progress: Share) -> dict[Prefix, Floats]:
+    def probabilities(
+        self, live: Live, prefixes: Iterable[Prefix], progress: Progress
+    ) -> dict[Prefix, Floats]:
         """Return the probabilities under each of these live prefixes, computing what is not kept."""
         description = live.description
         found = {prefix: self._kept(description.keys[prefix]) for prefix in prefixes}
