@@ -1,4 +1,4 @@
-"""Clients on machines of their own, as a site that a run is trained at: they register, and then train."""
+"""Access to clients on machines of their own: they register with the server, and then train."""
 
 from __future__ import annotations
 
