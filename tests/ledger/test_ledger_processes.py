@@ -154,7 +154,9 @@ def test_what_was_acknowledged_before_a_kill_is_there(ledger_url: str) -> None:
             tell(process)
             acknowledged = [line_from(process) for _ in range(source.randrange(1, 40))]
             os.kill(process.pid, signal.SIGKILL)
-            acknowledged += process.communicate()[0].split("\n")[:-1]
+            # Not communicate(), which would leave out what the last readline has read ahead.
+            assert process.stdout is not None
+            acknowledged += process.stdout.read().split("\n")[:-1]
         with Ledger.open(ledger_url, "run") as ledger:
             entries = ledger.entries(head)
             found = [f"{entry.position} {entry.hash}" for entry in entries]
