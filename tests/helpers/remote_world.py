@@ -166,7 +166,7 @@ def free_ports(count: int) -> list[int]:
 @contextmanager
 def desk_process(settings: ServerSettings) -> Iterator[subprocess.Popen[str]]:
     """The desk, as `fedsgt server` starts it, once it answers."""
-    command = [sys.executable, "-m", "fedsgt.federation.server.desk", str(settings.folder)]
+    command = [sys.executable, "-m", "fedsgt.federation.server.desk_service", str(settings.folder)]
     with ended_at_last(command, stderr=subprocess.PIPE) as child:
         _wait_until_ready(settings, child)
         yield child

@@ -1,4 +1,4 @@
-"""The federation's own certificates: one authority, and what it signs for the server."""
+"""The federation's TLS certificates: its authority, and the server's certificate signed by it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LABEL = re.compile(r"(?!-)[A-Za-z0-9-]{1,63}(?<!-)")
 
 
 def check_hosts(hosts: Sequence[str]) -> Sequence[str]:
-    """Names or addresses that clients connect to, and that a certificate can state."""
+    """Check that a certificate can state these hosts, and return them."""
     for host in hosts:
         _check_host(host)
     return hosts
@@ -46,7 +46,7 @@ def _check_host(host: str) -> None:
 
 
 def authority_certificate(key: EllipticCurvePrivateKey) -> x509.Certificate:
-    """Signed by itself; it may sign certificates, but no further authority."""
+    """Make the authority's certificate, signed by itself; it may sign certificates, but no authorities."""
     identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
     # The name of each authority differs, so that nobody who trusts two mixes them up.
     name = _name(f"FedSGT authority {identifier.digest.hex()[:12]}")
@@ -64,7 +64,7 @@ def server_certificate(
     authority: x509.Certificate,
     signer: EllipticCurvePrivateKey,
 ) -> x509.Certificate:
-    """For a server under these names, the first of which is the one that clients are told."""
+    """Make the certificate of a server under these names; clients are told the first."""
     ends = min(datetime.now(UTC) + timedelta(days=SERVER_DAYS), authority.not_valid_after_utc)
     issuer = authority.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
     identifier = x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(issuer)
@@ -81,7 +81,7 @@ def server_certificate(
 
 
 def hosts_of(certificate: x509.Certificate) -> list[str]:
-    """The names that it states, in their order."""
+    """Return the hosts that a certificate states, in their order."""
     try:
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:
@@ -94,7 +94,7 @@ def as_pem(certificate: x509.Certificate) -> bytes:
 
 
 def read_certificate(path: Path) -> x509.Certificate:
-    """The first certificate of a PEM file."""
+    """Read the first certificate of a PEM file."""
     try:
         return x509.load_pem_x509_certificate(read_limited(path, MAX_KEY_BYTES))
     except ValueError:
@@ -102,7 +102,7 @@ def read_certificate(path: Path) -> x509.Certificate:
 
 
 def check_certificate(path: Path, authority: x509.Certificate, hosts: Iterable[str]) -> None:
-    """One that was there already may be too old, another authority's or for other hosts."""
+    """Check that an existing certificate is valid, from this authority and for these hosts."""
     found = read_certificate(path)
     known = [_general(host) for host in hosts_of(found)]
     missing = [host for host in hosts if _general(host) not in known]

@@ -1,4 +1,4 @@
-"""A federation on one machine, as an example: a server and three clients, and each command that is typed.
+"""An example federation on one machine: a server and three clients, with every command shown.
 
 It trains over TLS with clients known by their keys; then one of them withdraws a record, another tries that
 with data which is not its own, and what is left is proved. Nothing in it is simulated but the machines.
@@ -48,7 +48,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 
 
 class Example:
-    """All in one folder; played again in the same one, it goes on with what is there."""
+    """The example in one folder; played again there, it goes on with what exists."""
 
     def __init__(self, folder: Path, say: Callable[[str], None]) -> None:
         if folder.exists() and not folder.is_dir():
@@ -60,7 +60,7 @@ class Example:
         self.run = self.server / "runs" / self.config.stem
 
     def play(self, overrides: Sequence[str] = ()) -> None:
-        """From the keys to the proof; whatever happens, no process of it is left."""
+        """Play everything from the keys to the proof; whatever happens, no process is left."""
         self._make_keys()
         self._deal_records()
         with ExitStack() as processes:
@@ -79,7 +79,7 @@ class Example:
         self._command("keys", self.folder, *clients, "--port", port, "--desk-port", desk_port)
 
     def _deal_records(self) -> None:
-        """A third of the embedded digits for each; a file that is there has lost what its client withdrew."""
+        """Give each client a third of the digits; a file that exists stays, without what was withdrawn."""
         self.say(f"\n# each client's own records: a third of the digits each, in its {RECORDS}")
         records = load_dataset("digits", Columns(("image",)), labels=10).records
         for number, name in enumerate(NAMES):
@@ -108,7 +108,7 @@ class Example:
         self._command("evaluate", self.run)
 
     def _withdraw(self) -> None:
-        """The first record that the client still has."""
+        """Return the first record that the client still has."""
         column = read_parquet(self.folder / OWNER / RECORDS, ["id"]).column("id")
         if not len(column):
             raise InputError(f"{self.folder}: client {OWNER} has withdrawn all; give another folder with -o")
@@ -125,7 +125,7 @@ class Example:
         self._check_refused(before)
 
     def _make_forger(self) -> Path:
-        """A client's settings in another's name: all is there but that one's key."""
+        """Write settings of the forger in the owner's name, with all but the owner's key."""
         own, known = load_client(self.folder / FORGER), self._folder().description
         settings = {
             "name": OWNER,
@@ -162,7 +162,7 @@ class Example:
         return self.folder / name / CLIENT_FILE
 
     def _command(self, *arguments: object, expected: int = 0) -> None:
-        """Type it, and see that it ends as it should."""
+        """Run a command, and raise if it does not end as expected."""
         given = list(map(str, arguments))
         self.say(f"\n$ fedsgt {shlex.join(given)}")
         code = subprocess.run([*COMMAND, *given], env=_environment(), check=False).returncode
@@ -170,7 +170,7 @@ class Example:
             raise InputError(f"fedsgt {given[0]} ended with exit code {code}; what it said above tells why")
 
     def _start(self, processes: ExitStack, party: str, path: Path) -> Child:
-        """In the background, with what it says in a file of its party's folder."""
+        """Start a party in the background, with its output in a file of its folder."""
         place = path if path.is_dir() else path.parent
         self.say(f"\n$ fedsgt {party} {shlex.quote(str(path))} &")
         child = Child([*COMMAND, party, str(path)], place / f"{party}.out", _environment())
@@ -178,7 +178,7 @@ class Example:
         return child
 
     def _until(self, child: Child, sign: str, who: str) -> None:
-        """Wait for a line of it, and show what it has said."""
+        """Wait for a line of a process, and show its output."""
         end = time.monotonic() + START_SECONDS
         while sign not in (said := child.log.read_text(encoding="utf-8", errors="replace")):
             if child.ended or time.monotonic() > end:
@@ -197,13 +197,13 @@ def _set(path: Path, old: str, new: str) -> None:
 
 
 def _write(path: Path, columns: Mapping[str, Sequence[object]]) -> None:
-    """Whole or not at all: a stop in between must not leave half a client's data."""
+    """Write a parquet file whole or not at all, so that a stop leaves no half of a client's data."""
     unfinished = path.with_name(f".{path.name}.new")
     require("pyarrow.parquet").write_table(require("pyarrow").table(columns), unfinished)
     unfinished.replace(path)
 
 
 def _free_ports() -> tuple[int, int]:
-    """Free at this moment, and different."""
+    """Return two different ports that are free at this moment."""
     with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as other:
         return one.getsockname()[1], other.getsockname()[1]

@@ -1,4 +1,4 @@
-"""The keys of a federation's parties: made once, never replaced; and what a client signs with its own."""
+"""Keys of a federation's parties, made once and never replaced, and signatures by a client's key."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ PRIVATE, PUBLIC = 0o600, 0o644
 def make_authority(
     folder: Path, hosts: Sequence[str] = (), *, port: int | None = None, desk_port: int | None = None
 ) -> list[Path]:
-    """The authority and the server's folder, as far as they are missing; the files that were made.
+    """Make what is missing of the authority and the server's folder, and return the new files.
 
     The server listens on the first host, and its certificate holds for all of them.
     """
@@ -81,7 +81,10 @@ def make_authority(
 def make_client(
     folder: Path, name: str, *, server: str | None = None, desk: str | None = None, enrol: bool = True
 ) -> list[Path]:
-    """A client's folder, as far as it is missing; with `enrol`, its public key in the server's folder too."""
+    """Make what is missing of a client's folder, and return the new files.
+
+    With `enrol`, its public key is copied into the server's folder too.
+    """
     made: list[Path] = []
     own = folder / check_name(name)
     given = {"name": name, "server": server, "desk": desk}
@@ -102,7 +105,7 @@ def make_client(
 
 
 def load_private(path: Path) -> ec.EllipticCurvePrivateKey:
-    """A private key of ours; one that others can read is refused, for they could sign with it."""
+    """Read a private key; raise if other users can read the file, for they could sign with it."""
     data = read_limited(path, MAX_KEY_BYTES, private=True)
     ssh = data.startswith(b"-----BEGIN OPENSSH PRIVATE KEY-----")
     try:
@@ -117,7 +120,7 @@ def load_private(path: Path) -> ec.EllipticCurvePrivateKey:
 
 
 def public_text(path: Path) -> str:
-    """The public key of a public or private key's file: OpenSSH's two words, without a comment."""
+    """Return the public key of a public or private key's file: OpenSSH's two words, without a comment."""
     data = read_limited(path, MAX_KEY_BYTES)
     if b"PRIVATE KEY" in data:
         return _two_words(load_private(path).public_key())
@@ -130,13 +133,13 @@ def public_text(path: Path) -> str:
 
 
 def sign_bytes(key: ec.EllipticCurvePrivateKey, data: bytes) -> bytes:
-    """r and s, 48 bytes each, with the smaller of the two values that s may have."""
+    """Sign bytes; return r and s, 48 bytes each, with the smaller of the two values that s may have."""
     r, s = decode_dss_signature(key.sign(data, ec.ECDSA(HASH)))
     return b"".join(number.to_bytes(NUMBER_BYTES) for number in (r, min(s, CURVE.group_order - s)))
 
 
 def check_signature(public: str, data: bytes, signature: bytes) -> bool:
-    """Whether the holder of this key signed these bytes; another spelling of a signature is none."""
+    """Whether this key signed these bytes; only one spelling of a signature counts."""
     if len(signature) != 2 * NUMBER_BYTES:
         return False
     r, s = int.from_bytes(signature[:NUMBER_BYTES]), int.from_bytes(signature[NUMBER_BYTES:])
@@ -164,7 +167,7 @@ def _two_words(key: ec.EllipticCurvePublicKey) -> str:
 
 
 def _keep(made: list[Path], path: Path, make: Callable[[], bytes], mode: int = PUBLIC) -> None:
-    """Make the file if there is none; what a killed writer of it left goes."""
+    """Make a file if there is none, and remove what a killed writer of it left."""
     for unfinished in path.parent.glob(f".{'[0-9a-f]' * 16}.{glob.escape(path.name)}"):
         remove_abandoned(unfinished)
     if not os.path.lexists(path):
@@ -174,7 +177,7 @@ def _keep(made: list[Path], path: Path, make: Callable[[], bytes], mode: int = P
 
 
 def _make_key(made: list[Path], path: Path, derived: Path, form: PrivateFormat) -> None:
-    """A new key, unless there is one or was one: another would not fit what was derived from that."""
+    """Make a private key, unless it or its derived file exists: another would not fit that file."""
     if derived.exists():
         return
 
@@ -219,7 +222,7 @@ def _copy_authority(made: list[Path], folder: Path, party: Path) -> None:
 
 
 def _server_addresses(server: Path) -> dict[str, str]:
-    """Where clients find the server: under the first name of its certificate."""
+    """Return the server's addresses for clients, under the first name of its certificate."""
     settings = load_server(server)
     host = next(iter(hosts_of(read_certificate(settings.certificate))), settings.host)
     host = f"[{host}]" if ":" in host else host
@@ -231,7 +234,7 @@ def _stated(given: Mapping[str, object]) -> dict[str, object]:
 
 
 def _check_stated(path: Path, settings: PartySettings, given: Mapping[str, object]) -> None:
-    """What is asked for must not be passed over because the file was there already."""
+    """Raise if an existing file of settings has another value than the one asked for."""
     for key, value in _stated(given).items():
         found = getattr(settings, key)
         if found != value:
@@ -241,5 +244,5 @@ def _check_stated(path: Path, settings: PartySettings, given: Mapping[str, objec
 
 
 def known_keys(folder: Path) -> dict[str, str]:
-    """The public key of each client whose NAME.pub lies in this folder, by name."""
+    """Return the public key of each client whose NAME.pub lies in this folder, by name."""
     return {path.stem: public_text(path) for path in sorted(folder.glob("*.pub"))}

@@ -1,4 +1,4 @@
-"""Child processes that end when their parent does, however that ends, and what they last said."""
+"""Child processes that end with their parent, however that ends, and their logs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
 class Child:
-    """A process of ours with its log; the log of the time before is kept once, beside it."""
+    """A child process with its log; the log of the process before is kept beside it."""
 
     def __init__(self, arguments: Sequence[str], log: Path, environment: Mapping[str, str]) -> None:
         self.log = log
@@ -55,7 +55,7 @@ class Child:
         return self.process.poll() is not None
 
     def last_words(self) -> str:
-        """How it ended, for a message of one line: the signal that ended it, or what it said last."""
+        """Return how it ended, in one line: the signal that ended it, or the last line of its log."""
         code = self.process.poll()
         if code is not None and code < 0:
             return signal.Signals(-code).name
@@ -65,7 +65,8 @@ class Child:
         return told[-1] if told else f"exit code {code}"
 
     def stop(self, patience: float = STOP_SECONDS) -> None:
-        """Ask first: a SuperNode signs off, so that it may come back at once."""
+        """End the process, by force after `patience` seconds."""
+        # Not by force at first: a SuperNode signs off then, and may connect again at once.
         if not self.ended:
             self.process.terminate()
         try:
@@ -76,7 +77,7 @@ class Child:
 
 
 class RestartedChild:
-    """A child that is started again whenever it ends, after a pause that grows while it does not last."""
+    """A child that is started again when it ends, after a pause that grows while it soon ends again."""
 
     def __init__(self, start: Callable[[], Child], ended: Callable[[Child], None]) -> None:
         self.start, self.ended = start, ended
@@ -84,7 +85,7 @@ class RestartedChild:
         self.pause, self.due, self.born = FIRST_PAUSE, 0.0, 0.0
 
     def tend(self) -> bool:
-        """To be called again and again; whether it was started now."""
+        """Start the child if that is due, and return whether it was; to be called again and again."""
         now = time.monotonic()
         if self.child is not None and self.child.ended and not self.due:
             self.pause = FIRST_PAUSE if now - self.born > LASTING else min(2 * self.pause, LONGEST_PAUSE)
@@ -96,7 +97,7 @@ class RestartedChild:
         return wanted
 
     def stop(self) -> None:
-        """End it, if it runs; tended again, it starts afresh."""
+        """End the child; the next `tend` starts a new one."""
         if self.child is not None:
             self.child.stop()
         self.child = None
@@ -116,13 +117,13 @@ def only_one(folder: Path, party: str) -> Iterator[None]:
 
 
 def flower_command(name: str) -> str:
-    """Where this Python's copy of a command of Flower lies, whatever PATH says."""
+    """Return the path of a Flower command that belongs to this Python, whatever PATH says."""
     check_flower()
     return str(Path(sys.executable).with_name(name))
 
 
 def flower_environment(home: Path) -> dict[str, str]:
-    """For Flower's processes: nothing of the user's own Flower, no news, no downloads."""
+    """Return the environment of Flower's processes: own settings, no reports, no downloads."""
     own = str(Path(sys.executable).parent)  # they start one another by name
     path = os.pathsep.join([own, os.environ.get("PATH", os.defpath)])
     return {**os.environ, **QUIET, "FLWR_HOME": str(home), "PATH": path}
@@ -130,7 +131,7 @@ def flower_environment(home: Path) -> dict[str, str]:
 
 @contextmanager
 def stop_signals() -> Iterator[threading.Event]:
-    """SIGTERM and Ctrl-C set the event instead of ending this process: its children are to be ended first."""
+    """Turn SIGTERM and Ctrl-C into an event, so that this process can end its children first."""
     stop = threading.Event()
 
     def note(number: int, frame: FrameType | None) -> None:
@@ -145,7 +146,7 @@ def stop_signals() -> Iterator[threading.Event]:
 
 
 def _become(parent: int, arguments: list[str]) -> None:
-    """Turn this process into the command, asked to stop by the system as soon as the parent is gone."""
+    """Turn this process into the command, which the system ends as soon as the parent is gone."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # a shell's background jobs ignore it; Flower relies on it
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)

@@ -27,6 +27,8 @@ from fedsgt.config.toml import explain, read_toml
 from fedsgt.errors import InputError
 
 SERVER_FILE, CLIENT_FILE = "server.toml", "client.toml"
+# Sections of a run's settings that shape a module: the server sends these to the clients, and no other.
+SENT_SECTIONS = ("model", "peft", "training", "privacy")
 # They stand beside the clients' folders.
 TAKEN_NAMES = ("server", "ca.key", "ca.crt")
 MAX_NAME_BYTES = 100

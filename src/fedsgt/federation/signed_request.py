@@ -1,4 +1,4 @@
-"""A client's signed request to delete some of its own data from a run; nobody can ask it in its name.
+"""A client's signed request to delete some of its own data from a run, which nobody else can make.
 
 It names slices and salted hashes, never a record. The signature is the node key's over the canonical form
 (RFC 8785) of the body, which says the run, the client and a number that is used once.
@@ -27,9 +27,9 @@ from fedsgt.files.encoding import frames, signed_json
 from fedsgt.runs.state import DeletedData, Live
 from fedsgt.unlearning.request import DeletionPart, Scope, records_left
 
-# The node key signs other things too, for Flower; none of them begins so.
+# The node key signs other things too, for Flower; none of them begins so. Part of every signature.
 DOMAIN = b"fedsgt.petition.1\n"
-# So many hashes stay well below what the desk reads of one request.
+# With 66 bytes a hash, this stays below the 1 MB that the desk reads of one request.
 MOST_RECORDS = 10_000
 
 Envelope = dict[str, Any]
@@ -58,7 +58,7 @@ class RequestRefused(InputError):
 
 
 class RequestBody(BaseModel):
-    """What is signed."""
+    """Content of a request, over which the signature is made."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -66,15 +66,15 @@ class RequestBody(BaseModel):
     kind: Literal["deletion"]
     run: Number
     client: str = Field(min_length=1, max_length=200)
-    """Its name in that run."""
+    """Name of the client in that run."""
     client_hash: Hash
-    """What the ledger is to call it: its name under its salt."""
+    """Name of the client hashed with its salt, as the ledger has it."""
     nonce: Number
     scope: Scope
     slices: list[Count]
-    """Those that are hit, in order; none for a whole client, which has no other."""
+    """Slices that lose data, in order; empty if the whole client is to go."""
     records: dict[str, list[Hash]]
-    """By slice, if single records are to go: their salted hashes."""
+    """Salted hashes of the records to delete, by slice; empty if whole slices or the client are to go."""
 
     def signed_bytes(self) -> bytes:
         """Return the canonical form, over which the signature is made."""
@@ -97,43 +97,46 @@ class RequestBody(BaseModel):
 
 @dataclass(frozen=True)
 class SignedRequest:
-    """A request whose signature holds."""
+    """A request whose signature was checked."""
 
     body: RequestBody
     number: int
-    """Of the client, in the run's description."""
+    """Number of the client in the run's description."""
     signature: str
 
     @cached_property
     def content(self) -> str:
-        """Tells this very text from any other, also from one that the same client signs again."""
+        """Hash of this very request; a client that signs the same again gets another one."""
         return hashlib.sha256(frames(DOMAIN, self.body.signed_bytes(), self.signature)).hexdigest()
 
     @property
     def key(self) -> str:
-        """Where the ledger remembers it."""
+        """Idempotency key in the ledger."""
+        # "petition" is in the ledgers of earlier runs: it must not change.
         return f"petition/{self.body.client}/{self.body.nonce}"
 
     def parts(self, live: Live) -> list[DeletionPart]:
-        """What it deletes of the run as it is now; what others have deleted before need not go again."""
+        """Return what the request deletes of the run as it is now, without what is deleted already."""
         numbers = [self.number] if self.body.scope != "client" else self._all_of_its(live)
         parts = [part for number in numbers if (part := self._part(live, number)) is not None]
         if not parts:
-            raise RequestRefused(
-                "nothing-left", f"client {self.body.client}: nothing of this is left to delete"
-            )
+            why = f"client {self.body.client}: nothing of this is left to delete"
+            raise RequestRefused("nothing-left", why)
         return parts
 
     def _all_of_its(self, live: Live) -> list[int]:
-        """Every enrolment of the same key: a client that came back is the same client."""
+        """Return the numbers of all clients with this key: a client that came back is the same client."""
         entries = live.description.clients
         return [number for number, entry in enumerate(entries) if entry.node == entries[self.number].node]
 
     def _part(self, live: Live, number: int) -> DeletionPart | None:
+        """Return what is deleted of one client; None if nothing of it is left."""
         body, left = self.body, records_left(live, number)
         gone = live.deleted.get(number, DeletedData())
         named = body.slices if body.scope != "client" else range(len(left))
-        _check_range(body.client, named, left)
+        if beyond := [index for index in named if index >= len(left)]:
+            known = f"it has 0 to {len(left) - 1}"
+            raise RequestRefused("out-of-range", f"client {body.client} has no slice {beyond[0]}; {known}")
         _check_hashes(body, left, gone)
         slices = tuple(index for index in named if index not in gone.slices)
         records = [code for index in slices for code in body.records.get(str(index), ())]
@@ -146,7 +149,7 @@ class SignedRequest:
 def sign_record_requests(
     key: EllipticCurvePrivateKey, run: str, client: Client, ids: Sequence[str]
 ) -> list[Envelope]:
-    """Signed requests to delete these records; several if they are many."""
+    """Sign requests to delete these records, each with at most `MOST_RECORDS`."""
     found = []
     for start in range(0, len(ids), MOST_RECORDS):
         located = client.locate(ids[start : start + MOST_RECORDS])
@@ -160,14 +163,14 @@ def sign_record_requests(
 def sign_request(
     key: EllipticCurvePrivateKey, run: str, client: Client, slices: Sequence[int] | None
 ) -> Envelope:
-    """A signed request to delete these slices, or all that the client has."""
+    """Sign a request to delete these slices, or all that the client has."""
     if slices is None:
         return _signed(key, run, client, "client", [], {})
     return _signed(key, run, client, "slice", sorted(set(slices)), {})
 
 
 def check_request(envelope: object, live: Live) -> SignedRequest:
-    """The request, if the client that it names has signed it for this run."""
+    """Return the request if the client that it names has signed it for this run; refuse it otherwise."""
     body, signature = read_request(envelope)
     if body.run != live.description.id:
         raise RequestRefused("unknown-run", f"the request is for another run, {body.run}")
@@ -186,7 +189,7 @@ def check_request(envelope: object, live: Live) -> SignedRequest:
 
 
 def read_request(envelope: object) -> tuple[RequestBody, str]:
-    """What the request says and its signature, of which nothing is checked but the form."""
+    """Return a request's body and signature, checked for their form alone."""
     if not isinstance(envelope, dict) or envelope.keys() != {"body", "signature"}:
         raise RequestRefused("malformed", "not a request; it is a JSON object of `body` and `signature`")
     signature = envelope["signature"]
@@ -195,7 +198,9 @@ def read_request(envelope: object) -> tuple[RequestBody, str]:
         body = RequestBody.model_validate(envelope["body"])
     except ValidationError as error:
         first = error.errors()[0]
-        where = ".".join(str(part) if _plain(part) else "?" for part in ("body", *first["loc"]))
+        # A key of the sender's choice is not repeated to the terminal that shows the answer.
+        keys = [str(part) if isinstance(part, int) or part.isidentifier() else "?" for part in first["loc"]]
+        where = ".".join(["body", *keys])
         raise RequestRefused("malformed", f"{where}: {first['msg'].removeprefix('Value error, ')}") from None
     return body, signature
 
@@ -230,18 +235,6 @@ def _signature_bytes(text: object) -> bytes:
         if found and base64.b64encode(found).decode() == text:
             return found
     raise RequestRefused("malformed", "signature: not a text in base64")
-
-
-def _plain(part: object) -> bool:
-    return isinstance(part, int) or (isinstance(part, str) and part.isidentifier())
-
-
-def _check_range(client: str, slices: Sequence[int], left: Sequence[int]) -> None:
-    for index in slices:
-        if index >= len(left):
-            raise RequestRefused(
-                "out-of-range", f"client {client} has no slice {index}; it has 0 to {len(left) - 1}"
-            )
 
 
 def _check_hashes(body: RequestBody, left: Sequence[int], gone: DeletedData) -> None:

@@ -18,7 +18,8 @@ from remote_world import Federation, desk_connection, desk_process, make_federat
 from fedsgt.certificates.keys import PublicKey
 from fedsgt.certificates.signatures import read_certificate
 from fedsgt.federation.keys import load_private
-from fedsgt.federation.server.desk import MAX_BYTES, REFUSED, RefusalLog
+from fedsgt.federation.server.desk import REFUSED, RefusalLog
+from fedsgt.federation.server.desk_service import MAX_BYTES
 from fedsgt.federation.signed_request import Envelope, check_request, sign_record_requests, sign_request
 from fedsgt.proof.audit import audit
 from fedsgt.unlearning.unlearn import accept_parts, unfinished
@@ -213,7 +214,12 @@ def test_nobody_talks_to_it_in_the_clear_or_with_another_authority(scene: Scene)
 
 
 def test_a_port_that_is_taken_is_one_line(scene: Scene) -> None:
-    command = [sys.executable, "-m", "fedsgt.federation.server.desk", str(scene.federation.folder / "server")]
+    command = [
+        sys.executable,
+        "-m",
+        "fedsgt.federation.server.desk_service",
+        str(scene.federation.folder / "server"),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 2
     assert done.stderr.startswith("fedsgt: desk: cannot listen on 127.0.0.1:")

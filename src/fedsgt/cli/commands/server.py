@@ -48,7 +48,7 @@ def server(
         check_port(settings.host, settings.desk_port)
         with SuperLink(settings) as link:
             typer.echo(f"SuperLink ready on {settings.host}:{settings.port}; log {link.child.log}")
-            command = [sys.executable, "-m", "fedsgt.federation.server.desk", str(settings.folder)]
+            command = [sys.executable, "-m", "fedsgt.federation.server.desk_service", str(settings.folder)]
             # A process of its own, as the SuperLink is: if one ends, the other is stopped in order.
             desk = Child(command, settings.folder / "desk.log", os.environ)
             try:

@@ -1,4 +1,4 @@
-"""What travels between server and node: orders with jobs one way, updates or problems the other.
+"""Messages between server and nodes: orders with jobs one way, updates or problems the other.
 
 Texts are JSON in one record, tensors are array records; nothing in a message is ever executed or unpickled.
 """
@@ -34,23 +34,23 @@ class ModuleJob:
 
 @dataclass(frozen=True)
 class TrainingOrder:
-    """All that one client is to train now, and what its node needs for it."""
+    """Everything that one client is to train now, with what its node needs for it."""
 
     client: str
     jobs: tuple[ModuleJob, ...]
     hashes: Mapping[str, str] = field(default_factory=dict)
-    """Of the modules below the jobs': what they must be."""
+    """Hashes that the parent modules of the jobs must have."""
     modules: Mapping[str, Tensors] = field(default_factory=dict, repr=False)
-    """Those of them that the node has not been sent yet."""
+    """Parent modules that the node was not sent before."""
     keep: tuple[str, ...] = ()
-    """Modules that may stay on the node; it destroys all others."""
+    """Keys of the modules that may stay on the node; it destroys all others."""
     about: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    """What the node is to know of the run."""
+    """Description of the run for the node."""
 
 
 @dataclass(frozen=True)
 class TrainingAnswer:
-    """What came of an order: updates and problems by module, or the modules that the node lacks."""
+    """Answer to an order: updates and problems by module, or the modules that the node lacks."""
 
     updates: Mapping[str, Update] = field(default_factory=dict)
     problems: Mapping[str, str] = field(default_factory=dict)
@@ -58,7 +58,7 @@ class TrainingAnswer:
 
 
 def encode_order(order: TrainingOrder, encoded: Callable[[Tensors], ArrayRecord] | None = None) -> RecordDict:
-    """`encoded` may remember what it has encoded: the same tensors go to many clients."""
+    """Encode an order; `encoded` may remember tensors, as the same go to many clients."""
     jobs = [
         # The seed as text: it is larger than some readers of JSON take for a number.
         {
@@ -104,6 +104,7 @@ def encode_answer(answer: TrainingAnswer) -> RecordDict:
     updates = {
         key: {
             "records": update.records,
+            # As text, which keeps every bit of it.
             "loss": repr(float(update.loss)),
             "seconds": round(update.seconds, 4),
         }
@@ -115,8 +116,9 @@ def encode_answer(answer: TrainingAnswer) -> RecordDict:
 
 
 def decode_answer(content: RecordDict, client: str, most_bytes: int) -> TrainingAnswer:
-    """What a client says, which may be anything: an error is one line, and nothing large is unpacked."""
+    """Read a client's answer, which may be anything; raise with one line if it cannot be used."""
     size = size_of(content)
+    # Before anything is unpacked: a small message may claim an array that fills the memory.
     if size > most_bytes:
         raise InputError(f"its answer has {size:,} bytes; at most {most_bytes:,} were asked for")
     try:
@@ -138,7 +140,7 @@ def decode_answer(content: RecordDict, client: str, most_bytes: int) -> Training
 
 
 def size_of(content: RecordDict) -> int:
-    """Bytes of the tensors and the text; what the transport adds is little."""
+    """Return the bytes of tensors and text, without the little that Flower adds."""
     arrays = sum(len(array.data) for record in content.array_records.values() for array in record.values())
     texts = sum(
         len(value)
@@ -150,11 +152,12 @@ def size_of(content: RecordDict) -> int:
 
 
 def text_message(said: Mapping[str, Any]) -> RecordDict:
-    """A message of text alone."""
+    """Return the content of a message without tensors."""
     return _record(said, {}, tensor_record)
 
 
 def text_of(content: RecordDict) -> dict[str, Any]:
+    """Return the text of a message; raise if there is none that can be read."""
     found = json.loads(str(content.config_records[TEXT]["json"]))
     if not isinstance(found, dict):
         raise ValueError("not an object")
@@ -162,11 +165,13 @@ def text_of(content: RecordDict) -> dict[str, Any]:
 
 
 def tensors_of(content: RecordDict, name: str) -> Tensors:
+    """Return the tensors of one array record of a message."""
     record = content.array_records[name]
     return {key: np.asarray(array.numpy()) for key, array in record.items()}
 
 
 def tensor_record(tensors: Tensors) -> ArrayRecord:
+    """Return tensors as an array record, which holds their exact bytes."""
     return ArrayRecord({key: Array(np.ascontiguousarray(held)) for key, held in tensors.items()})
 
 
@@ -180,6 +185,6 @@ def _record(
 
 
 def _whole(value: Any) -> int:
-    if type(value) is not int:
+    if type(value) is not int:  # True would pass isinstance
         raise ValueError(f"a number of records is {value!r}")
     return value

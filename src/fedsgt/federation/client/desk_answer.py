@@ -1,4 +1,4 @@
-"""What a client hears from the desk: a decision, which is for good, or nothing that counts."""
+"""Sends a client's request to the desk and reads the answer: a final decision, or none yet."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ TIMEOUT = httpx.Timeout(300, connect=10)
 
 
 class Unanswered(Exception):
-    """The desk has said neither yes nor no, and may do so another time."""
+    """Error: the desk has not decided; the same request may be sent again."""
 
 
 class Granted(BaseModel):
-    """What an accepted request did."""
+    """Result of an accepted request."""
 
     model_config = ConfigDict(frozen=True, strict=True)
 
@@ -40,14 +40,14 @@ class Granted(BaseModel):
 
 @dataclass(frozen=True)
 class Denied:
-    """The request is refused."""
+    """Refusal of a request, and why."""
 
     reason: str
     message: str
 
 
 def ask(settings: ClientSettings, envelope: Envelope) -> Granted | Denied:
-    """The desk's decision on a request; on one that it has had before, the first one."""
+    """Return the desk's decision on a request; if it was sent before, the first decision."""
     status, told = _post(settings, envelope)
     given = told if status == 200 else told.get("first")
     if given is not None:
@@ -82,7 +82,7 @@ def _post(settings: ClientSettings, envelope: Envelope) -> tuple[int, dict[str, 
 
 
 def _granted(settings: ClientSettings, envelope: Envelope, given: object) -> Granted:
-    """The answer, if its certificate is one of this request; whose signature it is, others must tell."""
+    """Return the answer if its certificate is for this request; the signature is not checked here."""
     body = envelope["body"]
     try:
         granted = Granted.model_validate(given)

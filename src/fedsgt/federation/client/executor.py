@@ -1,8 +1,8 @@
-"""Works off a SuperNode's tasks in one process that stays, with the FedSGT that is installed here.
+"""The executor: one process that carries out all tasks of a SuperNode, with the installed FedSGT.
 
-Flower's own way starts a process for each message, which takes two seconds of processor time, and runs in it
-the code that came with the run. Here a task takes less than a tenth of a second, and no code that the server
-sends is run.
+Flower would start a process for each message, which takes two seconds of processor time, and run in it the
+code that came with the run. Here a task takes less than a tenth of a second, and code that the server
+sends is never run.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ App = Callable[[Message, Context], Message]
 
 
 def execute(address: str, secret: bytes, app: App) -> None:
-    """Take tasks of the SuperNode at this address, one after another, until this process is ended."""
+    """Carry out the tasks of the SuperNode at this address, one after another, until the process is ended."""
     may_acquire = SuperExecAuthHttpInterceptor(
         master_secret=secret, protected_methods=["/flwr.proto.Runtime/AcquireTask"]
     )
@@ -55,6 +55,7 @@ def execute(address: str, secret: bytes, app: App) -> None:
 
 def _do(address: str, token: str, app: App) -> None:
     with closing(_client(address, RuntimeTokenHttpInterceptor(token))) as task:
+        # Training may take hours; without a heartbeat the SuperNode would give the task up.
         heartbeat = HeartbeatSender(make_task_heartbeat_fn_http(task))
         heartbeat.start()
         try:
@@ -70,7 +71,7 @@ def _do(address: str, token: str, app: App) -> None:
 
 
 def _reply(app: App, message: Message, context: Context) -> Message:
-    """An error's text may name records: it stays in the log here, and the server learns only its kind."""
+    """Return the app's reply, or an error without its text, which may name records and stays in the log."""
     try:
         return app(message, context)
     except Exception as error:
@@ -90,7 +91,7 @@ def _client(address: str, interceptor: ProtobufClientInterceptor) -> RuntimeHttp
 
 
 def main() -> None:
-    """Arguments: the SuperNode's address, and the file of the secret that it shares with this process."""
+    """Run the executor; its arguments are the SuperNode's address and the file of their shared secret."""
     from fedsgt.federation.client.node_app import app
 
     execute(sys.argv[1], Path(sys.argv[2]).read_bytes(), app)

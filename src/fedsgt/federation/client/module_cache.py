@@ -1,4 +1,4 @@
-"""The frozen modules that a client's node was sent: each checked against its hash, and gone when told."""
+"""Frozen modules that a client's node was sent: checked against their hashes, destroyed when told."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ENDING = ".safetensors"
 
 @dataclass(frozen=True)
 class FolderModuleCache:
-    """A file for each module, with the hash of its tensors as its note."""
+    """A folder with a file for each module, which also holds the hash of its tensors."""
 
     folder: Path
 
@@ -40,7 +40,7 @@ class FolderModuleCache:
             Folder(self.folder).write(f"{check_key(key)}{ENDING}", pack(tensors, found))
 
     def keep(self, keys: Collection[str]) -> None:
-        """Also what a writer that was killed has left goes."""
+        """Destroy all files but those of these modules, also what a killed writer has left."""
         wanted = {f"{key}{ENDING}" for key in keys}
         gone = [path for path in self._files() if path.name not in wanted]
         for path in gone:

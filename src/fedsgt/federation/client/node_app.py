@@ -1,4 +1,4 @@
-"""The Flower app of a client on its own machine."""
+"""The Flower app of a client on its own machine, which tells the server nothing about single records."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ UNTOLD = "something is wrong on its machine; what it is stands in its own log (e
 
 @cache
 def trainer_of(path: str) -> ClientTrainer:
-    """Stays as long as the process does."""
+    """Return the trainer of a client's settings, one for the life of the process."""
     os.environ.update(profile.environment())  # before torch is imported
     from fedsgt.federation.client.trainer import ClientTrainer
 
@@ -41,7 +41,7 @@ def trainer_of(path: str) -> ClientTrainer:
 
 
 class DiscreetNode:
-    """A client's trainer, as the app calls it. What goes wrong is told here in full, to others in general."""
+    """A client's trainer that logs its errors in full here, and tells others only that there is one."""
 
     def __init__(self, trainer: ClientTrainer) -> None:
         self.trainer = trainer
@@ -61,7 +61,7 @@ class DiscreetNode:
 
 @contextmanager
 def discreet() -> Iterator[None]:
-    """An error's text may name records: it stays in this machine's log, unless it is made to be told."""
+    """Log an error's text, which may name records, and raise one for others, unless it is meant for them."""
     try:
         yield
     except (ShareableError, BackboneChanged):
@@ -80,7 +80,7 @@ app = make_client_app(find)
 
 @app.query("register")
 def register(message: Message, context: Context) -> Message:
-    """What the client shows of its records before a run."""
+    """Answer the server's question what the client holds, before a run."""
     said: dict[str, Any]
     try:
         with discreet():

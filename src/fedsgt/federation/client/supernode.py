@@ -1,4 +1,4 @@
-"""A client's SuperNode, kept connected: started again whenever it ends, with a line on each change."""
+"""Keeps a client's SuperNode connected: restarts it whenever it ends, and tells each change."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ NEWS = {
 
 
 class SuperNode:
-    """The SuperNode and the process that does its tasks; they share a secret, in a private folder."""
+    """The SuperNode and its executor, two processes that share a secret in a private folder."""
 
     def __init__(
         self, settings: ClientSettings, config: Path, private: Path, say: Callable[[str], None]
@@ -54,7 +54,7 @@ class SuperNode:
         self.executor = RestartedChild(self._start_executor, self._stumbled)
 
     def tend(self) -> None:
-        """To be called again and again: start what is due, say what is new."""
+        """Start what is due and tell what is new; to be called again and again."""
         if self.node.tend():
             self.executor.stop()  # it spoke to the one before
         self.executor.tend()
@@ -79,12 +79,12 @@ class SuperNode:
         return Child([self.command, *options], settings.folder / "supernode.log", self.environment)
 
     def _start_executor(self) -> Child:
-        FolderModuleCache(self.settings.folder / MODULES).keep(())  # of one that was killed
+        FolderModuleCache(self.settings.folder / MODULES).keep(())  # left by an executor that was killed
         command = [sys.executable, "-m", "fedsgt.federation.client.executor", self.address, str(self.secret)]
         return Child(command, self.settings.folder / "executor.log", self.environment)
 
     def _tell(self, child: Child) -> None:
-        """One line for each change, from the whole lines that the log has gained."""
+        """Tell each change that the new lines of the log report."""
         with child.log.open("rb") as log:
             log.seek(self.read)
             text = log.read()
@@ -96,7 +96,7 @@ class SuperNode:
                     self._say_once(news.format(ca=self.settings.ca, name=self.settings.name))
 
     def _lost(self, child: Child) -> None:
-        """The news may be in the log already."""
+        """Tell that the SuperNode ended, unless its log has given the reason."""
         self._tell(child)
         if self.told in ("", CONNECTED):
             self._say_once(f"the connection ended ({child.last_words()}); trying again")
@@ -111,8 +111,8 @@ class SuperNode:
 
 
 def supervise_node(settings: ClientSettings, config: Path, say: Callable[[str], None]) -> None:
-    """Keep the client of this settings' file connected until SIGTERM or Ctrl-C; then end its processes."""
-    FolderModuleCache(settings.folder / MODULES).keep(())  # what it was sent before it was cut off
+    """Keep a client connected until SIGTERM or Ctrl-C, then end its processes."""
+    FolderModuleCache(settings.folder / MODULES).keep(())  # left by a client that was killed
     with stop_signals() as stop, tempfile.TemporaryDirectory(prefix="fedsgt-") as private:
         node = SuperNode(settings, config, Path(private), say)
         try:
@@ -123,7 +123,7 @@ def supervise_node(settings: ClientSettings, config: Path, say: Callable[[str], 
 
 
 def _quoted(text: str) -> str:
-    """As a text of TOML, the way in which Flower reads it: a quote cannot be in it, only around it."""
+    """Return a text in quotes that it does not contain: Flower reads it as TOML without escapes."""
     return f'"{text}"' if "'" in text else f"'{text}'"
 
 

@@ -1,6 +1,6 @@
-"""What a client's machine does for a run: register its slices, train on them, and keep nothing of others.
+"""A client's part in a run: registers its slices, trains on them, and keeps nothing of other clients.
 
-The server's word is taken for what to train, never for on what: the slices must be as they were registered.
+The server decides what to train, but not on which records: slices must be as the client registered them.
 """
 
 from __future__ import annotations
@@ -26,16 +26,15 @@ from fedsgt.federation.client.module_cache import MODULES, FolderModuleCache
 from fedsgt.federation.client.node_app import CHANGED, LEAVING
 from fedsgt.federation.client.records import WITHDRAWN, ClientRecords, Enrolment
 from fedsgt.federation.client.withdraw import under_way
-from fedsgt.federation.server.remote import SECTIONS
-from fedsgt.federation.settings import ClientSettings
+from fedsgt.federation.settings import SENT_SECTIONS, ClientSettings
 from fedsgt.stack.model import open_model
 
-IDLE_SECONDS = 900.0
+IDLE_SECONDS = 900.0  # longer than any pause between the orders of a training
 
 
 @dataclass(frozen=True)
 class Session:
-    """The client's part in one run, as long as neither its data nor the run's settings change."""
+    """Workers and data for one run, used until the client's data or the run's settings change."""
 
     signature: str
     run: Config
@@ -45,17 +44,18 @@ class Session:
 
 
 class ClientTrainer:
-    """One run at a time; what it holds in memory goes when the run ends, or when nothing comes for long."""
+    """Trains for one run at a time, and frees its memory when the run ends or nothing comes for long."""
 
     def __init__(self, settings: ClientSettings) -> None:
         self.settings, self.own = settings, ClientRecords(settings)
         self.module_cache = FolderModuleCache(settings.folder / MODULES)
+        # The timer below rests the trainer from a thread of its own, never in the middle of an order.
         self.turn = threading.RLock()
         self.session: Session | None = None
         self.idle = threading.Timer(IDLE_SECONDS, self.rest)
 
     def register(self, about: Mapping[str, Any]) -> dict[str, Any]:
-        """What the server gets to know: fingerprints and counts, and what this machine would train with."""
+        """Return what the server may know: fingerprints, counts, backbone and execution profile."""
         with self.turn, self._awake():
             session = self._session(about)
             model = open_model(session.run, about["labels"])
@@ -70,7 +70,7 @@ class ClientTrainer:
             }
 
     def train(self, order: TrainingOrder) -> TrainingAnswer:
-        """What it can: nothing on slices that are not as they were registered, or that are being deleted."""
+        """Train the jobs of an order, except on slices that changed or are being deleted."""
         with self.turn, self._awake():
             if order.client != order.about["client"]:
                 raise ShareableError(f"an order for client {order.client!r} came here")
@@ -81,12 +81,12 @@ class ClientTrainer:
                 jobs = tuple(job for job in order.jobs if job.key not in problems)
                 answer = session.node.train(replace(order, jobs=jobs))
             except BaseException:
-                self._close()  # a worker may have ended
+                self._close()  # a dead worker would fail every later order of this session
                 raise
             return replace(answer, problems={**answer.problems, **problems})
 
     def _unfit(self, session: Session, order: TrainingOrder) -> dict[int, str]:
-        """Slices that must not be trained on, and why."""
+        """Return the slices that must not be trained on, with the reason."""
         marks, expected = session.client.fingerprints(), order.about["expect"]
         found = {i: CHANGED for i, mark in enumerate(marks) if mark != expected.get(str(i))}
         leaving = under_way(self.own, order.about["run"])
@@ -96,7 +96,7 @@ class ClientTrainer:
         return found
 
     def end(self) -> None:
-        """The run is over: the backbone is what it was, and nothing of others' stays."""
+        """End a run: check the backbone, and destroy the modules of others."""
         with self.turn:
             try:
                 if self.session is not None:
@@ -105,14 +105,14 @@ class ClientTrainer:
                 self.rest()
 
     def rest(self) -> None:
-        """Drop all that is held for a run."""
+        """Stop the workers and destroy the modules that were sent."""
         with self.turn:
             self._close()
             self.module_cache.keep(())
 
     @contextmanager
     def _awake(self) -> Iterator[None]:
-        """However long it works, it rests only when nothing has come for long after that."""
+        """Postpone resting until nothing has come for `IDLE_SECONDS` after this work."""
         self.idle.cancel()
         try:
             yield
@@ -127,7 +127,8 @@ class ClientTrainer:
             self.session = None
 
     def _session(self, about: Mapping[str, Any]) -> Session:
-        """The one that is open, if everything is as it was when it was opened."""
+        """Return the open session, or a new one if records or settings have changed."""
+        # Without what the server expects: that is compared with each order, and changes no worker.
         signature = json.dumps([{**about, "expect": None}, self._stamps()], sort_keys=True)
         if self.session is None or self.session.signature != signature:
             self._close()
@@ -151,14 +152,15 @@ class ClientTrainer:
         return Session(signature, run, client, pool, PoolNode(pool, self.module_cache))
 
     def _sweep(self) -> None:
-        """What stands in the place of destroyed activations: nobody is left who might write them."""
+        """Remove the empty files that mark destroyed activations."""
+        # They keep a worker that still runs from writing activations again; here no worker is left.
         for place in list(self.own.cache.iterdir()) if self.own.cache.is_dir() else []:
             if place.is_file():
                 place.unlink()
 
     def _settings(self, given: Mapping[str, Any]) -> Config:
-        """The run's, as far as they shape a module, with this machine's place of the backbone."""
-        strange = given.keys() - {*SECTIONS}
+        """Return the run's settings that shape a module, with this machine's path of the backbone."""
+        strange = given.keys() - {*SENT_SECTIONS}
         if strange:
             raise ShareableError(
                 f"the server sent settings that no client takes: {', '.join(sorted(strange))}"
@@ -169,7 +171,7 @@ class ClientTrainer:
         return run.model_copy(update={"model": model, "engine": Engine(workers=self.settings.workers)})
 
     def _check_privacy(self, offered: Privacy) -> None:
-        """Whether the run protects the client's records as much as it insists on."""
+        """Raise if the run protects the client's records less than the client insists on."""
         wanted = self.settings.privacy
         if wanted.epsilon is None:
             return
@@ -180,7 +182,7 @@ class ClientTrainer:
             )
 
     def _stamps(self) -> list[list[int]]:
-        """Change whenever the client's records do."""
+        """Return stamps of the files that say which records the client has."""
         paths = (self.settings.folder / WITHDRAWN, training_file(self.settings.data.source))
         found = [path.stat() for path in paths if path is not None and path.exists()]
         return [[entry.st_ino, entry.st_mtime_ns, entry.st_size] for entry in found]

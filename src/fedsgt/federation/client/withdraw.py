@@ -1,7 +1,7 @@
-"""A client withdraws its own data: found here, asked for at the desk, then left out here too.
+"""Withdrawal of a client's own data: located here, deleted by the server, then left out here too.
 
-Before anything is sent the requests are on disk, signed. A stop at any moment leaves them there, and sending
-one again is harmless: the desk knows it by its number, and answers what it answered first.
+The signed requests are on disk before anything is sent. A stop at any moment leaves them there, and sending
+one again is harmless: the desk recognises its nonce and answers what it answered first.
 """
 
 from __future__ import annotations
@@ -28,34 +28,34 @@ LATER = "kept: the same command, or the next start of fedsgt client, sends it ag
 
 
 class Pending(StateFile):
-    """What a withdrawal still has to do."""
+    """File of a withdrawal that is not finished."""
 
     format: Literal[1] = 1
     petitions: list[Envelope]
-    """Those that were not answered yet."""
+    """Signed requests that were not answered yet, under the name that files of earlier versions have."""
     records: list[Hash]
-    """What leaves the client's own data, as these know it."""
+    """Hashes of the withdrawn records, as `ClientRecords` has them."""
     stale: list[Hash]
     run: RunId | None
-    """The only run that they are withdrawn from; none if from all."""
+    """Run that they are withdrawn from; None if from all."""
 
 
 @dataclass(frozen=True)
 class RunShare:
-    """What a withdrawal means for one run."""
+    """Records that a withdrawal deletes from one run."""
 
     enrolment: Enrolment
     client: Client
     ids: tuple[str, ...]
 
     def counts(self) -> dict[int, int]:
-        """How many records go of which slice."""
+        """Return how many records go from each slice."""
         return {index: len(there) for index, there in self.client.locate(self.ids).items()}
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one request."""
+    """Outcome of one request."""
 
     run: str
     state: Literal["accepted", "nothing-left", "refused", "kept"]
@@ -65,9 +65,10 @@ class Outcome:
 
 
 def withdraw(settings: ClientSettings, deletion: Deletion, run: str | None = None) -> list[Outcome]:
-    """Withdraw from all runs that the client has taken part in, or from one; what became of each request."""
+    """Withdraw data from one run, or from all that the client took part in; return every outcome."""
     own = ClientRecords(settings)
     with _alone(own):
+        # Located before anything is sent: a wrong name must not leave half of a withdrawal behind.
         shares = locate(own, deletion, run)
         names = _pending(own)
         under_way = [own.read(name, Pending) for name in names]
@@ -79,14 +80,14 @@ def withdraw(settings: ClientSettings, deletion: Deletion, run: str | None = Non
 
 
 def send_pending(settings: ClientSettings) -> list[Outcome]:
-    """Finish the withdrawals that were cut short."""
+    """Finish the withdrawals that were interrupted, and return their outcomes."""
     own = ClientRecords(settings)
     with _alone(own):
         return [outcome for name in _pending(own) for outcome in _settle(own, name)]
 
 
 def locate(own: ClientRecords, deletion: Deletion, run: str | None = None) -> list[RunShare]:
-    """What is to go, in each run that has it; an error if anything is named that is not there."""
+    """Return the records to delete in each run; raise if something is named that does not exist."""
     name = own.settings.name
     enrolments = [entry for entry in own.enrolments() if run in (None, entry.run)]
     if not enrolments:
@@ -131,7 +132,7 @@ def _ids(client: Client, deletion: Deletion) -> tuple[str, ...]:
 
 @contextmanager
 def _alone(own: ClientRecords) -> Iterator[None]:
-    """One process at a time: two would send the same request twice."""
+    """Lock the client's state: two processes would send the same request twice."""
     path = own.settings.folder / LOCK
     path.parent.mkdir(exist_ok=True)
     with FileLock(path).held():
@@ -140,7 +141,7 @@ def _alone(own: ClientRecords) -> Iterator[None]:
 
 
 def under_way(own: ClientRecords, run: str) -> frozenset[str]:
-    """Hashes of the records whose deletion from this run is asked for, and not done yet."""
+    """Return the hashes of records whose deletion from this run is requested and not confirmed yet."""
     found = [own.read(name, Pending) for name in _pending(own)]
     return frozenset().union(*(pending.records for pending in found if pending.run in (None, run)))
 
@@ -150,7 +151,7 @@ def _pending(own: ClientRecords) -> list[str]:
 
 
 def _not_yet(own: ClientRecords, share: RunShare, under_way: Sequence[Pending]) -> list[str]:
-    """The ids that no earlier withdrawal has asked this run to delete."""
+    """Return the ids that no earlier withdrawal has asked this run to delete."""
     asked = [pending.records for pending in under_way if pending.run in (None, share.enrolment.run)]
     held = set[str]().union(*asked)
     return [name for name in share.ids if own.hash_of(name) not in held]
@@ -163,7 +164,7 @@ def _file(
     under_way: Sequence[Pending],
     run: str | None,
 ) -> str:
-    """Write the requests of all runs into one file: all of them will be sent, or none."""
+    """Write the signed requests of all runs into one file, so that all of them will be sent or none."""
     key = load_private(own.settings.key)
     envelopes: list[Envelope] = []
     for share in shares:
@@ -184,7 +185,7 @@ def _keep(own: ClientRecords, name: str, pending: Pending) -> None:
 
 
 def _settle(own: ClientRecords, name: str) -> Iterator[Outcome]:
-    """Send what was not answered; after any step the machine may stop, and it begins with that one again."""
+    """Send the requests of a file and yield their outcomes; after a stop it goes on with the same request."""
     pending = own.read(name, Pending)
     for envelope in pending.petitions:
         try:
@@ -192,6 +193,7 @@ def _settle(own: ClientRecords, name: str) -> Iterator[Outcome]:
         except Unanswered as error:
             yield Outcome(envelope["body"]["run"], "kept", f"{error}; {LATER}")
             continue
+        # Also if nothing is left at the server: the operator has deleted it, and no run may learn it again.
         if outcome.state != "refused":
             own.withdraw(pending.records, pending.stale, pending.run)
         left = [other for other in pending.petitions if other != envelope]
@@ -204,7 +206,7 @@ def _settle(own: ClientRecords, name: str) -> Iterator[Outcome]:
 
 
 def _answered(own: ClientRecords, envelope: Envelope) -> Outcome:
-    """The desk's decision on one request, with its certificate on disk."""
+    """Return the desk's decision on one request, with its certificate on disk."""
     run = envelope["body"]["run"]
     if run not in {entry.run for entry in own.enrolments()}:
         return Outcome(

@@ -1,7 +1,8 @@
-"""Flower's SuperLink with a guard at its door: from outside, only nodes with their keys come in.
+"""Flower's SuperLink behind a guard that lets only nodes in from other machines.
 
-Its one port serves nodes, who are asked for their key, and also commands and running apps, who are not:
-whoever reached it could register a key of his own, or run code on the server. Those two stay on its machine.
+The SuperLink's one port serves nodes, which are asked for their key, and also commands and running apps,
+which are not: anybody who reached it could register a key, or run code on the server. The guard lets requests
+for those two through from the server's own machine only.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ FOR_ALL = ("/v1/fleet/", "/health")
 
 
 class Guard:
-    """Lets requests for anything but the nodes' interface through from this machine only."""
+    """Middleware that refuses requests from other machines, except those to the nodes' interface."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -31,7 +32,7 @@ class Guard:
 
 
 def _from_here(scope: Scope) -> bool:
-    """A machine that speaks to itself does so from the address that it speaks to."""
+    """Whether a request comes from this machine: from loopback, or from the address that it is sent to."""
     client, server = scope.get("client"), scope.get("server")
     if not client or not server:
         return False

@@ -1,54 +1,44 @@
-"""Access to clients on machines of their own: they register with the server, and then train."""
+"""Clients on machines of their own: they register what they hold, and train over Flower."""
 
 from __future__ import annotations
 
 import hashlib
-import re
-import time
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from cryptography.hazmat.primitives import serialization
-from flwr.app import Message
 from flwr.serverapp import Grid
 
 from fedsgt.build.client_access import counted_in, run_info
 from fedsgt.build.prepare import Prepared
 from fedsgt.config import Config
 from fedsgt.data import RemoteClient
-from fedsgt.engine.events import Listener, Note
+from fedsgt.engine.events import Listener
 from fedsgt.engine.flower.engine import FlowerEngine
-from fedsgt.engine.flower.messages import size_of, text_message, text_of
 from fedsgt.engine.flower.orders import Connection
-from fedsgt.engine.flower.transport import AWAY, MOST_FAILURES, reason
 from fedsgt.engine.rounds import Server
 from fedsgt.errors import InputError
+from fedsgt.federation.server.registration import Registration
+from fedsgt.federation.settings import SENT_SECTIONS
 from fedsgt.files.encoding import frames
 from fedsgt.runs.description import ClientEntry, Description
 from fedsgt.runs.folder import RunFolder
 from fedsgt.runs.records import ClientData
 from fedsgt.runs.state import DeletedData
-from fedsgt.words import LONGEST_MESSAGE, printable
-
-HASH = re.compile(r"[0-9a-f]{64}")
-MOST_RECORDS = 1_000_000_000
-MOST_BYTES = 4 << 20  # of a registration: fingerprints of ten thousand slices take a part of it
-# What of a run's settings shapes a module; a client needs no other.
-SECTIONS = ("model", "peft", "training", "privacy")
 
 
 class RemoteClients:
-    """The clients whose public keys the server knows, by name."""
+    """Access to the clients whose public keys the server knows, by name."""
 
     def __init__(self, grid: Grid, keys: Mapping[str, str], tell: Listener, pause: float = 0.5) -> None:
         self.grid, self.keys, self.tell, self.pause = grid, keys, tell, pause
         self.erased: Mapping[str, DeletedData] = {}
 
     def nodes(self) -> dict[str, Connection]:
-        """The node of each client that is connected, known by its key."""
+        """Return the connection of each client that is online, recognised by its key."""
         names = {key: name for name, key in self.keys.items()}
         found = {}
         for node in self.grid.get_nodes():
@@ -60,7 +50,7 @@ class RemoteClients:
     def load_clients(
         self, run: Config, known: Description | None = None, erased: Mapping[int, DeletedData] | None = None
     ) -> ClientData:
-        """What each client shows of its records, without those that were deleted."""
+        """Let every client register its slices, without the records that were deleted."""
         if run.data.labels is None:
             raise InputError("data.labels: not given; with remote clients the server cannot count them")
         names = sorted(self.keys) if known is None else [client.name for client in known.clients]
@@ -106,7 +96,7 @@ class RemoteClients:
             "slices": slices,
             "labels": run.data.labels,
             "erased": {"slices": sorted(gone.slices), "records": sorted(gone.records)},
-            "settings": run.model_dump(mode="json", include=set(SECTIONS)),
+            "settings": run.model_dump(mode="json", include=set(SENT_SECTIONS)),
         }
 
     def _check_keys(self, known: Description) -> None:
@@ -119,50 +109,20 @@ class RemoteClients:
     def _registered(
         self, run: Config, known: Description | None, abouts: Mapping[str, Mapping[str, Any]]
     ) -> dict[str, RemoteClient]:
-        """Ask all, as they connect, until each has answered."""
-        found: dict[str, RemoteClient] = {}
-        asked: dict[str, str] = {}
-        failures: Counter[str] = Counter()
-        told, deadline = "", time.monotonic() + run.engine.timeout
-        while len(found) < len(abouts):
-            late = run.engine.absent == "go-on" and time.monotonic() > deadline
-            for name in [name for name in abouts if name not in found] if late else ():
-                found[name] = self._as_known(known, name)
-            nodes = self.nodes()
-            waiting = [name for name in abouts if name not in found and name not in asked.values()]
-            for name in [name for name in waiting if name in nodes]:
-                (number,) = self.grid.push_messages(
-                    [Message(text_message(abouts[name]), nodes[name].node, "query.register")]
-                )
-                asked[number] = name
-            missing = sorted(set(waiting) - nodes.keys())
-            if missing and (line := f"waiting for {', '.join(missing)} to connect") != told:
-                self.tell(Note(line))
-                told = line
-            for reply in self.grid.pull_messages(list(asked)) if asked else ():
-                number = reply.metadata.reply_to_message_id
-                if number not in asked:
-                    continue
-                name = asked.pop(number)
-                if reply.has_error():
-                    self._failed(failures, name, reply)
-                else:
-                    found[name] = self._read(name, abouts[name]["slices"], reply)
-            time.sleep(self.pause if len(found) < len(abouts) else 0)
-        return found
-
-    def _failed(self, failures: Counter[str], name: str, reply: Message) -> None:
-        self.tell(Note(f"client {name} did not register ({reason(reply)}); asking again"))
-        failures[name] += reply.error.code not in AWAY
-        if failures[name] >= MOST_FAILURES:
-            raise InputError(f"client {name} cannot register ({reason(reply)})")
+        """Ask every client to register once it is connected, until each has answered."""
+        registration = Registration(self.grid, self.nodes, self.keys, abouts, self.tell)
+        # A training that waits for all waits for their registrations, too.
+        stand_in = partial(self._as_known, known) if run.engine.absent == "go-on" else None
+        registration.run(stand_in, run.engine.timeout, self.pause)
+        return registration.found
 
     def _gone(self, known: Description | None, entry: ClientEntry) -> RemoteClient | None:
-        """A client that has deleted all it had is asked nothing any more: it may be gone for good."""
+        """Return a client that has deleted all its data, which may be gone for good and so is not asked."""
         erased = self.erased.get(entry.name, DeletedData()).slices
         if known is None or entry.node is None or not erased.issuperset(range(len(entry.slices))):
             return None
-        # Marks of nothing, that stay the same however often they are asked for.
+        # An empty slice needs a fingerprint that is the same at every training: otherwise modules would be
+        # trained again each time. A slice that was empty before keeps the one that was registered.
         marks = tuple(
             hashlib.sha256(frames("fedsgt.gone.1", known.id, entry.name, index)).hexdigest() if held else mark
             for index, (mark, held) in enumerate(zip(entry.slices, entry.records, strict=True))
@@ -171,7 +131,7 @@ class RemoteClients:
         return RemoteClient(entry.name, marks, sizes, entry.node, known.backbone, known.profile)
 
     def _as_known(self, known: Description | None, name: str) -> RemoteClient:
-        """Of a client that does not answer: what it registered before, if it has deleted nothing since."""
+        """Return a client that does not answer as it registered before, if it has deleted nothing since."""
         entry = next((client for client in known.clients if client.name == name), None) if known else None
         if entry is None or known is None or name in self.erased:
             raise InputError(f"client {name} does not answer, and only it can say what it holds now")
@@ -180,38 +140,9 @@ class RemoteClients:
             name, tuple(entry.slices), tuple(entry.records), entry.node, known.backbone, known.profile
         )
 
-    def _read(self, name: str, slices: int, reply: Message) -> RemoteClient:
-        """What a client says, which may be anything."""
-        try:
-            if size_of(reply.content) > MOST_BYTES:
-                raise ValueError
-            said = text_of(reply.content)
-            if said.get("problem"):
-                raise InputError(f"client {name}: {printable(said['problem'], LONGEST_MESSAGE)}")
-            marks, sizes = _marks(said["fingerprints"], slices), _sizes(said["records"], slices)
-            profile = {str(key): str(value) for key, value in dict(said["profile"]).items()}
-            return RemoteClient(name, marks, sizes, self.keys[name], str(said["backbone"]), profile)
-        except InputError:
-            raise
-        except Exception as error:  # there are more ways than can be listed
-            kind = type(error).__name__
-            raise InputError(f"client {name}: it registered with what nobody can read ({kind})") from None
-
-
-def _marks(given: Sequence[Any], slices: int) -> tuple[str, ...]:
-    if len(given) != slices or not all(isinstance(mark, str) and HASH.fullmatch(mark) for mark in given):
-        raise ValueError
-    return tuple(given)
-
-
-def _sizes(given: Sequence[Any], slices: int) -> tuple[int, ...]:
-    if len(given) != slices or not all(type(size) is int and 0 <= size <= MOST_RECORDS for size in given):
-        raise ValueError
-    return tuple(given)
-
 
 def _public_text(key: bytes) -> str:
-    """As in the key's file: two words."""
+    """Return a public key in the form of its file: type and key, two words."""
     try:
         public = serialization.load_pem_public_key(key)
     except ValueError:

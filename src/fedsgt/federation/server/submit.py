@@ -1,4 +1,4 @@
-"""Hand the Flower app to a running SuperLink, and follow what becomes of it."""
+"""Submit the Flower app to a running SuperLink, and follow its status and log."""
 
 from __future__ import annotations
 
@@ -31,27 +31,27 @@ UNKNOWN = "unknown"
 
 @dataclass(frozen=True)
 class FlowerRun:
-    """One run of the app at the SuperLink; Flower's id for it is not the FedSGT run's."""
+    """One run of the app at the SuperLink; Flower's id of it is not the id of the FedSGT run."""
 
     settings: ServerSettings
     run_id: int
 
     def status(self) -> str:
-        """pending, starting, running, finished:completed, finished:failed or finished:stopped.
+        """Return pending, starting, running, finished:completed, finished:failed or finished:stopped.
 
-        A SuperLink that was started again knows none of its earlier runs: unknown.
+        A SuperLink that was started again has forgotten its earlier runs; their status is unknown.
         """
         found = self._status()
         return UNKNOWN if found is None else ":".join(filter(None, (found.status, found.sub_status)))
 
     def stop(self) -> None:
-        """End it; one that has ended, or that nobody knows any more, stays as it is."""
+        """Stop the run, unless it has ended or is unknown."""
         if self.status() in ("pending", "starting", "running"):
             with control(self.settings) as client:
                 client.StopRun(StopRunRequest(run_id=self.run_id))
 
     def log_tail(self, lines: int = 20) -> list[str]:
-        """The last lines of what the app printed; none before it has begun."""
+        """Return the last lines that the app printed; none before it runs."""
         if self.status() in (UNKNOWN, "pending", "starting"):
             return []  # Flower would wait for the first line
         with control(self.settings) as client:
@@ -90,7 +90,7 @@ def submit(settings: ServerSettings, run_config: Mapping[str, UserConfigValue], 
 
 
 def bundle(app: Path) -> bytes:
-    """The app's folder as Flower sends it."""
+    """Return the archive of an app's folder, as Flower sends it."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # Flower calls a library in an older way
         return build_fab_from_disk(app)

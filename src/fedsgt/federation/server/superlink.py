@@ -28,25 +28,25 @@ from fedsgt.federation.processes import Child, flower_command, flower_environmen
 from fedsgt.federation.settings import ServerSettings
 
 CONNECTION = "fedsgt"
-"""What `flwr` commands call it, with the folder `flower` beside `server.toml` as FLWR_HOME."""
+"""Name of the connection for `flwr` commands, with the folder `flower` beside `server.toml` as FLWR_HOME."""
 START_SECONDS = 60.0
 
 
 class Unreachable(InputError):
-    """No SuperLink answers where it should."""
+    """Error: no SuperLink answers at the server's address."""
 
 
 @dataclass
 class Registration:
-    """What looking through the clients' keys brought."""
+    """Clients that were let in by one look through the folder of keys."""
 
     names: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
-    """One line for each file that is no key, once."""
+    """One line for each file that is not a key, told only once."""
 
 
 class SuperLink:
-    """Runs from `with` to its end. Its state is in memory: clients' updates never reach the server's disk."""
+    """Runs while its `with` block does. Its state is in memory: updates never reach the server's disk."""
 
     def __init__(self, settings: ServerSettings) -> None:
         self.settings = settings
@@ -70,12 +70,15 @@ class SuperLink:
         self.child.stop()
 
     def check(self) -> None:
-        """Still there, or one line on how it ended."""
+        """Raise with one line on how the SuperLink ended, if it did."""
         if self.child.ended:
             raise InputError(f"the SuperLink ended by itself: {self.child.last_words()} ({self.child.log})")
 
     def register_clients(self) -> Registration:
-        """Let in clients whose keys are new in the folder; one taken out of it works until the next start."""
+        """Let in clients whose keys are new in the folder.
+
+        A key that is taken out of the folder is let in until the next start.
+        """
         found = Registration()
         for path in sorted(self.settings.clients.glob("[!.]*.pub")):
             try:
@@ -123,6 +126,7 @@ class SuperLink:
                     client.ListNodes(ListNodesRequest())
                 return
             except Unreachable as error:
+                # Another server on this port has another certificate: waiting longer would not help.
                 if "CERTIFICATE" in str(error) or time.monotonic() > until:
                     raise InputError(f"the SuperLink does not get ready: {error}") from None
             time.sleep(0.2)
@@ -130,9 +134,9 @@ class SuperLink:
 
 @contextmanager
 def control(settings: ServerSettings) -> Iterator[ControlHttpClient]:
-    """Flower's own client of the control API: `flwr` does the same, but takes two seconds a call to start.
+    """Open Flower's client of the SuperLink's control API, by which runs are started and nodes let in.
 
-    It is no public interface of Flower's, whose version is therefore pinned.
+    Errors of the connection become `Unreachable`, refusals `InputError`.
     """
     address = resolve_bind_address(f"{_bracketed(settings.host)}:{settings.port}")
     version = RuntimeVersionHttpInterceptor(component_name="flwr CLI")
@@ -151,7 +155,7 @@ def control(settings: ServerSettings) -> Iterator[ControlHttpClient]:
 
 
 def flower_home(settings: ServerSettings) -> Path:
-    """The folder that Flower takes as the user's own, with the connection that `flwr` commands need."""
+    """Make the folder that Flower uses instead of the user's own, with the connection for `flwr` commands."""
     home = settings.folder / "flower"
     home.mkdir(exist_ok=True)
     address = f"{_bracketed(settings.host)}:{settings.port}"
@@ -162,7 +166,7 @@ def flower_home(settings: ServerSettings) -> Path:
 
 
 def check_port(host: str, port: int) -> None:
-    """Before a process is started that would only say so in its log."""
+    """Check that the port is free, before a process is started that would only say so in its log."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -179,7 +183,7 @@ def _bracketed(host: str) -> str:
 
 
 def _reason(response: httpx.Response) -> str:
-    """What Flower says about itself, in one line."""
+    """Return Flower's own reason for a refusal, in one line."""
     try:
         told = response.json()["detail"]
     except (ValueError, KeyError, TypeError):

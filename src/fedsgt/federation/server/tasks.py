@@ -1,4 +1,4 @@
-"""A task carried out by the server's Flower app, seen from the command that asked for it."""
+"""Training and verification by the server's Flower app, for the command that asked for it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Line: TypeAlias = dict[str, Any]
 
 
 def train_remotely(run: Config, path: Path, tell: Listener) -> RunFolder:
-    """As `fedsgt.build.train.train`, by the app at the run's server, where the clients are connected."""
+    """Train a run by the app at the run's server, where the clients are connected; return its folder."""
     settings = server_of(run)
     if path.absolute().parent.resolve() != settings.runs.resolve():
         raise InputError(
@@ -42,7 +42,7 @@ def train_remotely(run: Config, path: Path, tell: Listener) -> RunFolder:
 
 
 def rebuild_remotely(run: Config) -> Callable[[Path, int, Callable[[], None], Progress], NotRebuilt]:
-    """How `verify` trains modules again: on the machines of the clients, who alone have the records."""
+    """Return how `verify` rebuilds modules: on the clients' machines, which alone have the records."""
     settings = server_of(run)
 
     def rebuild(path: Path, seed: int, check: Callable[[], None], progress: Progress) -> NotRebuilt:
@@ -59,7 +59,8 @@ def rebuild_remotely(run: Config) -> Callable[[Path, int, Callable[[], None], Pr
 
 
 def progress_of(settings: ServerSettings, place: Path, given: Mapping[str, str | int]) -> Iterator[Line]:
-    """What the app tells, as it does, until it is done; it is stopped if nobody listens any more."""
+    """Yield the app's progress lines until it is done; stop it if the caller does not read on."""
+    # A file of its own for each run of the app: one that was stopped may still write a line.
     progress = place / f"progress-{secrets.token_hex(4)}.jsonl"
     progress.touch()
     told = {"server": str(settings.folder), "progress": str(progress), **given}
@@ -79,7 +80,7 @@ def progress_of(settings: ServerSettings, place: Path, given: Mapping[str, str |
 
 
 def _lines(progress: Path, submitted: FlowerRun) -> Iterator[Line]:
-    """Whole lines as they come; an error if the app ends without a last one."""
+    """Yield whole lines as they come; raise if the app ends without saying that it is done."""
     asked = time.monotonic()
     with progress.open("rb") as file:
         rest = b""

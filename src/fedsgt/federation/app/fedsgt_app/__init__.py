@@ -1,1 +1,1 @@
-"""What Flower loads; all of it is in the installed package."""
+"""The Flower app, whose code is all in the installed package."""

@@ -1,0 +1,126 @@
+"""Registration of remote clients before a run: asks each what it holds, and checks its answer."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from flwr.app import Message
+from flwr.serverapp import Grid
+
+from fedsgt.data import RemoteClient
+from fedsgt.engine.events import Listener, Note
+from fedsgt.engine.flower.messages import size_of, text_message, text_of
+from fedsgt.engine.flower.orders import Connection
+from fedsgt.engine.flower.transport import AWAY, MOST_FAILURES, reason
+from fedsgt.errors import InputError
+from fedsgt.words import LONGEST_MESSAGE, printable
+
+HASH = re.compile(r"[0-9a-f]{64}")
+MOST_RECORDS = 1_000_000_000  # in a slice: larger numbers would only serve to make sums overflow
+MOST_BYTES = 4 << 20  # of a registration: fingerprints of ten thousand slices take a part of it
+
+
+class Registration:
+    """Asks clients to register as they connect, until each has answered.
+
+    `abouts` is what each client is told of the run, `keys` are the clients' public keys, both by name.
+    """
+
+    def __init__(
+        self,
+        grid: Grid,
+        connections: Callable[[], Mapping[str, Connection]],
+        keys: Mapping[str, str],
+        abouts: Mapping[str, Mapping[str, Any]],
+        tell: Listener,
+    ) -> None:
+        self.grid, self.connections, self.keys, self.abouts = grid, connections, keys, abouts
+        self.tell = tell
+        self.found: dict[str, RemoteClient] = {}
+        self.asked: dict[str, str] = {}
+        """Clients that were asked and have not answered, by Flower's id of the message."""
+        self.failures: Counter[str] = Counter()
+        self.told = ""
+
+    def missing(self) -> list[str]:
+        """Return the clients that have not registered yet."""
+        return [name for name in self.abouts if name not in self.found]
+
+    def run(self, stand_in: Callable[[str], RemoteClient] | None, seconds: float, pause: float) -> None:
+        """Let all clients register; after so many seconds, `stand_in` answers for those that have not."""
+        deadline = time.monotonic() + seconds
+        while self.missing():
+            if stand_in is not None and time.monotonic() > deadline:
+                self.found |= {name: stand_in(name) for name in self.missing()}
+                return
+            self._step()
+            time.sleep(pause if self.missing() else 0)
+
+    def _step(self) -> None:
+        """Ask the clients that are connected by now, and read the answers that have come."""
+        connections = self.connections()
+        waiting = [name for name in self.missing() if name not in self.asked.values()]
+        for name in waiting:
+            if name in connections:
+                self._ask(name, connections[name])
+        self._tell_absent(sorted(set(waiting) - connections.keys()))
+        for reply in self.grid.pull_messages(list(self.asked)) if self.asked else ():
+            client = self.asked.pop(reply.metadata.reply_to_message_id, None)
+            if client is not None and reply.has_error():
+                self._failed(client, reply)
+            elif client is not None:
+                slices = self.abouts[client]["slices"]
+                self.found[client] = read_registration(client, self.keys[client], slices, reply)
+
+    def _ask(self, name: str, connection: Connection) -> None:
+        message = Message(text_message(self.abouts[name]), connection.node, "query.register")
+        (number,) = self.grid.push_messages([message])
+        self.asked[number] = name
+
+    def _tell_absent(self, names: Sequence[str]) -> None:
+        line = f"waiting for {', '.join(names)} to connect"
+        if names and line != self.told:  # once, not at every step
+            self.tell(Note(line))
+            self.told = line
+
+    def _failed(self, name: str, reply: Message) -> None:
+        self.tell(Note(f"client {name} did not register ({reason(reply)}); asking again"))
+        # A client that is away may come back at any time; a program that fails would fail again.
+        self.failures[name] += reply.error.code not in AWAY
+        if self.failures[name] >= MOST_FAILURES:
+            raise InputError(f"client {name} cannot register ({reason(reply)})")
+
+
+def read_registration(name: str, key: str, slices: int, reply: Message) -> RemoteClient:
+    """Read a client's registration, which may be anything."""
+    try:
+        # Before JSON is read: a huge text would cost the server its memory.
+        if size_of(reply.content) > MOST_BYTES:
+            raise ValueError
+        said = text_of(reply.content)
+        if said.get("problem"):
+            raise InputError(f"client {name}: {printable(said['problem'], LONGEST_MESSAGE)}")
+        marks, sizes = _fingerprints(said["fingerprints"], slices), _sizes(said["records"], slices)
+        profile = {str(key): str(value) for key, value in dict(said["profile"]).items()}
+        return RemoteClient(name, marks, sizes, key, str(said["backbone"]), profile)
+    except InputError:
+        raise
+    except Exception as error:  # a hostile text can make JSON fail in many ways
+        kind = type(error).__name__
+        raise InputError(f"client {name}: invalid registration ({kind}); see its executor.log") from None
+
+
+def _fingerprints(given: Sequence[Any], slices: int) -> tuple[str, ...]:
+    if len(given) != slices or not all(isinstance(mark, str) and HASH.fullmatch(mark) for mark in given):
+        raise ValueError
+    return tuple(given)
+
+
+def _sizes(given: Sequence[Any], slices: int) -> tuple[int, ...]:
+    if len(given) != slices or not all(type(size) is int and 0 <= size <= MOST_RECORDS for size in given):
+        raise ValueError
+    return tuple(given)
