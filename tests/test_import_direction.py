@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,47 +14,18 @@ import pytest
 import fedsgt
 
 ROOT = Path(fedsgt.__file__).parent
+PAGE = Path(__file__).parents[1] / "docs" / "architecture.md"
+ROW = re.compile(r"\| `(\w+)` \| [^|]+ \| ([\w, ]+) \|")
 
-# In order: a package may import those before it, and errors.
-ORDER = [
-    "files",
-    "config",
-    "data",
-    "grouping",
-    "plans",
-    "theory",
-    "planning",
-    "stack",
-    "engine",
-    "store",
-    "ledger",
-    "runs",
-    "build",
-    "serving",
-    "certificates",
-    "unlearning",
-    "proof",
-    "forgetting",
-    "reporting",
-    "federation",
-    "api",
-    "service",
-    "cli",
-]
-# Narrower than the order: the only packages that each of these may import.
-ONLY = {
-    "files": set[str](),
-    "config": {"files"},
-    "data": {"files"},
-    "grouping": set[str](),
-    "plans": set[str](),
-    "theory": {"plans"},
-    "planning": {"plans", "theory"},
-    "stack": {"files", "config"},
-    "engine": {"files", "config", "data", "stack"},
-    "store": {"files", "config", "data"},
-    "ledger": {"files"},
-}
+
+def rooms_of_the_map() -> dict[str, set[str]]:
+    """Return each room of the map in docs/architecture.md, in order, with the rooms that it imports."""
+    rows = PAGE.read_text(encoding="utf-8").partition("## The rooms")[2].partition("\n## ")[0]
+    return {room: set(named.split(", ")) - {"nothing"} for room, named in ROW.findall(rows)}
+
+
+MAP = rooms_of_the_map()
+ORDER = list(MAP)
 FOR_ALL = ("errors", "words", "__version__")
 FREE_OF_TORCH = ORDER[: ORDER.index("stack")]
 HEAVY = {"torch", "transformers", "peft", "flwr"}
@@ -76,17 +48,23 @@ def imported(package: str) -> Iterator[tuple[Path, str]]:
                     yield from ((path, f"fedsgt.{alias.name}") for alias in node.names)
 
 
-def test_every_package_has_its_place_in_the_order() -> None:
-    assert set(packages()) <= set(ORDER)
+def test_the_map_has_every_package() -> None:
+    assert set(packages()) == set(ORDER)
+
+
+def test_the_map_points_one_way() -> None:
+    for number, room in enumerate(ORDER):
+        assert MAP[room] <= set(ORDER[:number]), f"{room} imports what stands below it"
 
 
 @pytest.mark.parametrize("package", packages())
-def test_dependencies_point_one_way(package: str) -> None:
-    allowed = ONLY.get(package, set(ORDER[: ORDER.index(package)])) | {package, *FOR_ALL}
-    for path, name in imported(package):
+def test_a_package_imports_what_the_map_says(package: str) -> None:
+    found = set()
+    for _, name in imported(package):
         parts = name.split(".")
-        if parts[0] == "fedsgt" and len(parts) > 1:
-            assert parts[1] in allowed, f"{path} imports {name}"
+        if parts[0] == "fedsgt" and len(parts) > 1 and parts[1] not in (package, *FOR_ALL):
+            found.add(parts[1])
+    assert found == MAP[package]
 
 
 @pytest.mark.parametrize("package", [name for name in packages() if name in FREE_OF_TORCH])
