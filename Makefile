@@ -7,7 +7,7 @@ SOURCES := src tests benchmarks scripts experiments
 # Keep each test module in one worker, in folder order, so that the slowest do not start last.
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadscope --no-loadscope-reorder
 
-.PHONY: help demo test test-faults test-all lint types format bench bench-core bench-train bench-unlearn bench-flower experiments experiments-quick docs clean
+.PHONY: help demo test test-faults test-slow test-all lint types format bench bench-core bench-train bench-unlearn bench-flower experiments experiments-quick docs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,8 +31,10 @@ test: $(VENV)/dev lint types ## style, types and the default tests (under 10 min
 test-faults: $(VENV)/dev ## real processes: clients and servers of a federation that are killed, late or hostile
 	$(BIN)/python -m pytest -m slow tests/federation
 
-test-all: $(VENV)/dev lint types ## style, types and all tests, the slow ones too (under 20 minutes on 2 cores)
-	$(PYTEST)
+test-slow: $(VENV)/dev ## the slow tests alone: federations of real processes, kills at every step
+	$(PYTEST) -m slow
+
+test-all: test test-slow ## style, types and all tests (under 20 minutes on 2 cores)
 
 lint: $(VENV)/dev ## check style
 	$(BIN)/ruff check $(SOURCES)
