@@ -24,7 +24,6 @@ LINES_WITHOUT_A_TEST_FILE = 40
 TESTED_ELSEWHERE: dict[str, str] = {
     "build/client_access.py": "no test file yet",
     "build/targets.py": "no test file yet",
-    "certificates/certify.py": "no test file yet",
     "cli/__init__.py": "no test file yet",
     "cli/commands/demo.py": "no test file yet",
     "cli/commands/keys.py": "no test file yet",
@@ -61,15 +60,9 @@ TESTED_ELSEWHERE: dict[str, str] = {
     "federation/server/submit.py": "no test file yet",
     "federation/server/superlink.py": "no test file yet",
     "federation/server/tasks.py": "no test file yet",
-    "proof/audit.py": "no test file yet",
-    "proof/rebuild.py": "no test file yet",
     "proof/rebuild_folder.py": "no test file yet",
-    "proof/rebuild_process.py": "no test file yet",
-    "reporting/history.py": "no test file yet",
     "reporting/impact.py": "no test file yet",
     "runs/dependencies.py": "no test file yet",
-    "runs/description.py": "no test file yet",
-    "runs/destruction.py": "no test file yet",
     "runs/state.py": "no test file yet",
     "stack/ia3.py": "no test file yet",
     "stack/last_layer.py": "no test file yet",
@@ -77,9 +70,6 @@ TESTED_ELSEWHERE: dict[str, str] = {
     "stack/lower_layers.py": "no test file yet",
     "stack/prefix.py": "no test file yet",
     "store/checkpoints.py": "no test file yet",
-    "store/remote.py": "no test file yet",
-    "unlearning/rejoin.py": "no test file yet",
-    "unlearning/request.py": "no test file yet",
 }
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tiny_world import World, trained
 
+from fedsgt.build.prepare import prepare
 from fedsgt.proof.audit import Finding, audit
 from fedsgt.runs.folder import RunFolder, open_run
 
@@ -38,3 +39,9 @@ def bytes_of(path: Path) -> dict[str, bytes]:
         for file in sorted(path.rglob("*"))
         if file.is_file() and "lock" not in file.name and not file.name.startswith("ledger.sqlite")
     }
+
+
+def record_in(world: World, folder: RunFolder, group: int, client: str | None = None) -> tuple[str, str]:
+    """Return a client, and the id of a record of it that is in this group."""
+    row = world.inside(prepare(folder.config, folder.description), group, client)[0]
+    return row.client, row.id

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -234,62 +231,3 @@ def test_unfinished_requests_are_named(folder: RunFolder, group_1: list[Row]) ->
     assert found.unfinished == (answer.position,)
     assert found.counts == {"same": 3, "not destroyed": 6}
     assert found.failed
-
-
-def test_interrupted_in_the_middle(folder: RunFolder, temporary: Path) -> None:
-    """A deletion that comes in stops it as Ctrl-C does, and the process and its folder are gone at once."""
-
-    def interrupt(share: float) -> None:
-        (place,) = temporary.iterdir()
-        assert place.stat().st_mode & 0o777 == 0o700
-        raise KeyboardInterrupt
-
-    def delete(share: float) -> None:
-        accept(folder, [Deletion("c0", slices=(0,))])
-
-    with pytest.raises(KeyboardInterrupt):
-        verify(folder, progress=interrupt)
-    assert list(temporary.iterdir()) == []
-    with pytest.raises(InputError, match="a deletion came in meanwhile"):
-        verify(folder, progress=delete, command=warm())
-
-
-def test_who_started_it_is_gone(folder: RunFolder, tmp_path: Path) -> None:
-    """After `kill -9` of its starter, the process ends at any point of its work and removes the data."""
-    kept = tmp_path / "kept"
-    verify(folder, command=warm(), keep=kept)
-    shutil.rmtree(kept / "modules")
-    for lines in range(3):
-        own = shutil.copytree(kept, tmp_path / f"copy-{lines}")
-        command = [*warm(), str(own), "1"]
-        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
-            assert child.stdout is not None
-            assert all(child.stdout.readline() for _ in range(lines))
-            child.communicate()  # closes its input first
-        assert not own.exists()
-
-
-FAILURES = {
-    "import sys; print('[1]'); print('noise'); sys.exit('no room')": r"exit code 1 \(no room\)",
-    "import os; os.kill(os.getpid(), 9)": r"exit code -9 \(-9 is often too little memory\)",
-    """print('{"error": "the backbone is not there"}'); raise SystemExit(2)""": "^the backbone is not there$",
-}
-
-
-@pytest.mark.parametrize("code", FAILURES)
-def test_the_process_fails(folder: RunFolder, code: str) -> None:
-    with pytest.raises(InputError, match=FAILURES[code]):
-        verify(folder, command=(sys.executable, "-c", code))
-
-
-def test_the_process_has_surroundings_of_its_own(
-    folder: RunFolder, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv("PYTHONHASHSEED", "7")
-    monkeypatch.setenv("OMP_NUM_THREADS", "5")
-    code = "import json, os; print(json.dumps({'error': json.dumps(dict(os.environ))})); raise SystemExit(2)"
-    with pytest.raises(InputError) as raised:
-        verify(folder, command=(sys.executable, "-c", code))
-    assert '"OMP_NUM_THREADS": "1"' in str(raised.value)
-    assert "PYTHONHASHSEED" not in str(raised.value)
-    assert os.environ["PYTHONHASHSEED"] == "7"

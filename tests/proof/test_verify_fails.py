@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from databases import tamper
 from rebuild_child import broken, warm
-from tiny_world import Quiet, World, build, save_models
+from tiny_world import Quiet, World, build
 
 from fedsgt.build.prepare import prepare
 from fedsgt.build.train import train
@@ -222,41 +222,6 @@ def test_data_that_is_not_what_it_was(images: World, config: Config, tmp_path: P
     assert reasons(found)[1, 2] == (
         "the retained data of group 2 is not what the module says it was trained on"
     )
-
-
-def test_other_settings_backbone_or_key(folder: RunFolder, config: Config, tmp_path: Path) -> None:
-    save_models(tmp_path / "other", seed=6)
-    training = config.training.model_copy(update={"epochs": 2})
-    model = config.model.model_copy(update={"backbone": str(tmp_path / "other" / "vit")})
-    for changes, message in (
-        ({"training": training}, "the run's settings are not those"),
-        ({"model": model}, "the backbone's weights are not those"),
-    ):
-        other = RunFolder(folder.path, config.model_copy(update=changes), folder.description)
-        found = verify(other, command=warm())
-        assert found.counts == {"different": 9}
-        assert all(message in reason for reason in reasons(found).values())
-
-
-def test_a_key_that_is_not_that_of_its_data(folder: RunFolder) -> None:
-    old, new = folder.description.keys[1, 2, 0], "ab" * 32
-    said = folder.modules.manifest(old).model_dump(exclude={"sha256"})
-    folder.modules.put(Origin.model_validate(said | {"key": new}), folder.modules.get(old))
-    text = (folder.path / "run.json").read_text()
-    (folder.path / "run.json").write_text(text.replace(old, new))
-    found = verify(open_run(folder.path), command=warm())
-    assert found.counts == {"same": 8, "different": 1}
-    assert reasons(found)[1, 2, 0] == "its key is not that of its data and settings"
-
-
-def test_another_execution_profile_proves_nothing(folder: RunFolder) -> None:
-    found = verify(folder, command=warm("other_profile"))
-    assert found.counts == {"not comparable": 9}
-    assert (found.passed, found.failed) == (False, False)
-    version = folder.description.profile["torch"]
-    assert set(reasons(found).values()) == {
-        f"made under another execution profile: torch {version} against 0.1"
-    }
 
 
 def test_a_ledger_that_was_changed(folder: RunFolder, images: World) -> None:

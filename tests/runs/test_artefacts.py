@@ -104,30 +104,6 @@ def test_a_run_in_an_object_store_has_its_objects_claimed(images: World, tmp_pat
     assert [finding.name for finding in problems(folder)] == ["notes.txt"]
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "notes.txt",
-        "modules/notes.txt",
-        "modules/" + "1" * 64 + "/module.safetensors.bak",
-        "rounds/mine",
-        "cache/mine.activations",
-        "certificates/notes.txt",
-        "evaluation.json.bak",
-        "ledger.sqlite.bak",
-        "signing-old.key",
-    ],
-)
-def test_a_file_that_no_kind_claims_fails_the_audit(name: str, deleted: Path, tmp_path: Path) -> None:
-    folder = copied(deleted, tmp_path / "run")
-    place = folder.path / name
-    place.parent.mkdir(parents=True, exist_ok=True)
-    place.write_bytes(SECRET)
-    (finding,) = problems(folder)
-    assert finding.name == name
-    assert finding.problem == "not a file of a run; move it away, as nobody destroys it"
-
-
 # Each kind that depends on data, planted dead: the name of a file, and what to write there.
 Recipe = Callable[[RunFolder], list[tuple[str, bytes]]]
 
@@ -343,11 +319,3 @@ def test_a_link_elsewhere_is_named_and_left(name: str, deleted: Path, tmp_path: 
     unlearn(folder, [Deletion("c0", slices=(1,))])
     assert place.is_symlink()
     assert other.exists()
-
-
-def test_a_pipe_is_named_and_not_read(deleted: Path, tmp_path: Path) -> None:
-    folder = copied(deleted, tmp_path / "run")
-    os.mkfifo(folder.path / "evaluation.json")
-    assert [finding.name for finding in problems(folder)] == ["evaluation.json"]
-    unlearn(folder, [Deletion("c0", slices=(1,))])
-    assert problems(folder) == []

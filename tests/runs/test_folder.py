@@ -83,25 +83,6 @@ def test_defaults_are_the_same_when_given(images: World, done: Path) -> None:
     assert {entry.key for entry in folder.live().modules()} == set(folder.description.keys.values())
 
 
-def test_a_changed_description_works_everything_out_anew(images: World) -> None:
-    first = describe(prepare(images.config()))
-    # Each of these is worked out once and kept; the copy below must not inherit any of them.
-    assert [len(groups) for groups in first.groups_of] == [len(client.slices) for client in first.clients]
-    assert set(first.keys) == {tuple(entry.groups) for entry in first.modules}
-    assert set(first.prints) == set(range(first.groups))
-    assert first.depths_before({0}).tolist() == [0, 1, 2]
-    orders = [order[:1] for order in first.sequences]
-    modules = [entry for entry in first.modules if len(entry.groups) == 1]
-    again = first.model_copy(
-        update={"sequences": orders, "modules": modules, "group_of": [0, *first.group_of[1:]]}
-    )
-    assert again == Description.read(again.to_text(), "text")
-    assert again.groups_of[0][0] == 0
-    assert set(again.keys) == {(0,), (1,), (2,)}
-    assert set(again.prints) == {0, 1, 2}
-    assert again.depths_before({0}).tolist() == [0, 1, 1]
-
-
 def test_a_run_reads_as_it_was_written(images: World, tmp_path: Path) -> None:
     prepared, folder = started(tmp_path / "run", images.config())
     assert open_run(tmp_path / "run") == folder
@@ -115,12 +96,6 @@ def test_a_run_reads_as_it_was_written(images: World, tmp_path: Path) -> None:
     assert again == folder.description, "keys from the file's settings are those of the given ones"
     for target in prepared.targets:
         assert folder.description.chain(target.groups) == (*target.parents, target.key)
-
-
-def test_the_description_holds_no_data(images: World, tmp_path: Path) -> None:
-    _, folder = started(tmp_path / "run", images.config())
-    text = (folder.path / "run.json").read_text() + (folder.path / "run.toml").read_text()
-    assert not any(row.id in text for row in images.rows)
 
 
 @pytest.fixture
@@ -162,22 +137,6 @@ def test_another_profile_is_found(own: tuple[Path, Config], monkeypatch: pytest.
     assert f"the execution profile changed (mkl: {mkl} -> OTHER, new: None -> 1)" in error_of(run, path)
 
 
-DIFFERENCES: dict[str, tuple[dict[str, Any], str]] = {
-    "config_hash": ({"config_hash": "0" * 64}, "config_hash changed"),
-    "labels": ({"labels": 9}, "labels changed"),
-    "grouping": ({"group_of": [0] * 8}, "group_of changed"),
-    "clients first": ({"clients": [], "backbone": "x"}, "the backbone's weights changed"),
-}
-
-
-@pytest.mark.parametrize("name", DIFFERENCES)
-def test_whatever_differs_is_said(images: World, name: str) -> None:
-    ours = describe(prepare(images.config()))
-    changes, said = DIFFERENCES[name]
-    assert ours.difference(ours.model_copy(update=changes)) == said
-    assert ours.difference(ours.model_copy()) is None
-
-
 # What is not a run.
 
 
@@ -196,15 +155,6 @@ def test_a_file_in_its_place(images: World, tmp_path: Path) -> None:
 def test_no_folder(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no such run"):
         open_run(tmp_path / "run")
-
-
-def test_a_damaged_description(images: World, tmp_path: Path) -> None:
-    _, folder = started(tmp_path / "run", images.config())
-    file = folder.path / "run.json"
-    for text in ("", "{}", file.read_text().replace('"labels":', '"labals":')):
-        file.write_text(text)
-        with pytest.raises(InputError, match=r"^[^\n]*run.json: not a run's description [^\n]*$"):
-            open_run(folder.path)
 
 
 def test_an_empty_folder_will_do(images: World, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from fedsgt.errors import InputError
 from fedsgt.files import durable
-from fedsgt.store import Folder, Objects, Remote, StoreError, open_objects
+from fedsgt.store import Folder, Objects, StoreError, open_objects
 
 PART = st.text("aZ0_-.", min_size=1, max_size=4)
 BAD_NAMES = [
@@ -252,30 +252,3 @@ def test_a_folder_that_cannot_be_listed_is_an_error(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(os, "scandir", refuse)
     with pytest.raises(StoreError, match=f"cannot list {tmp_path}: Permission denied"):
         Folder(tmp_path).names()
-
-
-@pytest.mark.parametrize(("call", "method"), [("read", "cat_file"), ("delete", "rm_file"), ("names", "find")])
-def test_a_remote_failure_names_the_file(monkeypatch: pytest.MonkeyPatch, call: str, method: str) -> None:
-    def fail(*_: Any) -> None:
-        raise RuntimeError("no\ncredentials")
-
-    monkeypatch.setattr(f"fsspec.implementations.memory.MemoryFileSystem.{method}", fail)
-    with pytest.raises(StoreError, match=r"cannot \w+ /run\S*: no credentials; "):
-        getattr(Remote("memory://run"), call)("a")
-
-
-def test_places_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert (
-        open_objects("some/folder") == open_objects(Path("some/folder")) == Folder(tmp_path / "some/folder")
-    )
-    assert open_objects(f"file://{tmp_path}") == Folder(tmp_path)
-    assert open_objects("memory://x") == Remote("memory://x")
-    with pytest.raises(InputError, match="is empty"):
-        open_objects("")
-
-
-def test_an_unknown_kind_of_store_is_said_without_the_secrets_of_its_url() -> None:
-    with pytest.raises(StoreError, match="cannot open a store of kind nosuch: Protocol not known") as caught:
-        open_objects("nosuch://user:secret@host/x")
-    assert "secret" not in str(caught.value)

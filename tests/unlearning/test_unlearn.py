@@ -1,29 +1,22 @@
-"""Deletions of records, slices and clients: what dies, what stays, what is answered, what is refused."""
+"""Deletions of records, slices and clients: what dies, what stays, and what is answered."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-from tiny_deletions import bytes_of, copied, prefixes, problems, trained_run
+from tiny_deletions import bytes_of, copied, prefixes, problems, record_in, trained_run
 from tiny_world import Quiet, World, trained
 
 from fedsgt.build.train import train
-from fedsgt.certificates.keys import PublicKey, SigningKey
-from fedsgt.certificates.signatures import read_certificate
-from fedsgt.engine.cache import ActivationCache
 from fedsgt.errors import InputError
 from fedsgt.ledger.kinds import Kind
-from fedsgt.runs.artefacts import bury_activations
 from fedsgt.runs.destruction import destroy
 from fedsgt.runs.folder import RunFolder
 from fedsgt.runs.state import Live
-from fedsgt.serving.export import export_sequence
 from fedsgt.unlearning import unlearn as unlearning
 from fedsgt.unlearning.erase import SourceReader
 from fedsgt.unlearning.request import Deletion, DeletionPart, locate
@@ -41,14 +34,6 @@ def source(images: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def folder(source: Path, tmp_path: Path) -> RunFolder:
     return copied(source, tmp_path / "run")
-
-
-def record_in(images: World, folder: RunFolder, group: int, client: str | None = None) -> tuple[str, str]:
-    """A client and an id of it in this group."""
-    from fedsgt.build.prepare import prepare
-
-    row = images.inside(prepare(folder.config, folder.description), group, client)[0]
-    return row.client, row.id
 
 
 def test_one_record_kills_the_modules_of_its_group_and_no_other(images: World, folder: RunFolder) -> None:
@@ -83,12 +68,6 @@ def test_a_batch_is_one_request(images: World, folder: RunFolder) -> None:
     assert len(list((folder.path / "certificates").iterdir())) == 1
 
 
-def test_clients_are_named_or_numbered(folder: RunFolder) -> None:
-    first = preview(folder, [Deletion("c2")])[2]
-    second = preview(folder, [Deletion("2")])[2]
-    assert first == second
-
-
 def test_the_same_key_gets_the_first_answer_and_does_nothing(images: World, folder: RunFolder) -> None:
     client, record = record_in(images, folder, 0)
     wanted = [Deletion(client, records=(record,))]
@@ -103,54 +82,6 @@ def test_the_same_key_gets_the_first_answer_and_does_nothing(images: World, fold
     with pytest.raises(InputError, match="key is empty"):
         unlearn(folder, wanted, key=" ")
     assert folder.ledger.head() == head
-
-
-WRONG: dict[str, tuple[list[Deletion], str]] = {
-    "client": ([Deletion("nobody")], "client 'nobody' is not in this run; its 4 clients are c0, c1, c2"),
-    "number": ([Deletion("4")], "client '4' is not in this run"),
-    "slice": ([Deletion("c0", slices=(2,))], "client c0 has no slice 2; it has 0 to 1"),
-    "negative": ([Deletion("c0", slices=(-1,))], "client c0 has no slice -1"),
-    "record": ([Deletion("c0", records=("r999",))], "client c0: no record has the id 'r999'"),
-    "another's record": ([Deletion("c0", records=("r001",))], "client c0: no record has the id 'r001'"),
-    "one of a batch": ([Deletion("c1"), Deletion("c0", records=("r999",))], "no record has the id 'r999'"),
-    "nothing": ([], "the request is empty"),
-}
-
-
-@pytest.mark.parametrize("name", WRONG)
-def test_what_is_not_there_is_refused_and_nothing_is_changed(name: str, folder: RunFolder) -> None:
-    deletions, problem = WRONG[name]
-    before, head = bytes_of(folder.path), folder.ledger.head()
-    for attempt in (unlearn, preview):
-        with pytest.raises(InputError, match=problem) as raised:
-            attempt(folder, deletions)
-        assert "\n" not in str(raised.value)
-    assert (bytes_of(folder.path), folder.ledger.head()) == (before, head)
-
-
-def test_records_and_slices_together_are_refused() -> None:
-    with pytest.raises(InputError, match="records or slices, not both"):
-        Deletion("c0", records=("a",), slices=(0,))
-
-
-@pytest.mark.parametrize("empty", [{"records": ()}, {"slices": ()}])
-def test_nothing_is_not_everything(empty: dict[str, Any]) -> None:
-    with pytest.raises(InputError, match="nothing is named to delete"):
-        Deletion("c0", **empty)
-
-
-def test_what_was_deleted_before_is_refused(images: World, folder: RunFolder) -> None:
-    client, record = record_in(images, folder, 0)
-    unlearn(folder, [Deletion(client, records=(record,))])
-    with pytest.raises(InputError, match=f"'{record}' was deleted before, by request no. 3"):
-        unlearn(folder, [Deletion(client, records=(record,))])
-    unlearn(folder, [Deletion("c3", slices=(1,))])
-    with pytest.raises(InputError, match=r"slice 1 of client c3 was deleted before, by request no\. 6"):
-        unlearn(folder, [Deletion("c3", slices=(1,))])
-    unlearn(folder, [Deletion("c3")])
-    with pytest.raises(InputError, match="client c3: there is no record left to delete"):
-        unlearn(folder, [Deletion("c3")])
-    assert problems(folder) == []
 
 
 def test_a_second_deletion_in_a_dead_group_is_kept_for_retraining(images: World, folder: RunFolder) -> None:
@@ -168,81 +99,6 @@ def test_a_second_deletion_in_a_dead_group_is_kept_for_retraining(images: World,
     assert {groups: made.modules.manifest(key).sha256 for groups, key in keys.items()} == {
         groups: sha256 for groups, (_, sha256) in fresh.items()
     }
-
-
-def test_everything_made_of_dead_modules_goes(images: World, folder: RunFolder) -> None:
-    """Activations of the slice, exports, checkpoints, metrics, figures; what else there is stays."""
-    client, record = record_in(images, folder, 1)
-    dead_export = export_sequence(folder, 0, None, None)
-    live_export = export_sequence(folder, 0, 1, None)
-    dead = next(entry for entry in folder.description.modules if 1 in entry.groups)
-    alive = next(entry for entry in folder.description.modules if 1 not in entry.groups)
-    tensors = folder.modules.get(dead.key)
-    for key in (dead.key, alive.key):
-        folder.modules.save_checkpoint(key, 1, tensors, [{"c0": 1}])
-    (folder.path / "report.html").write_text("<html>")
-    slices = {mark for entry in folder.description.clients for mark in entry.slices}
-    assert {path.name for path in folder.cache.iterdir()} == slices
-    unlearn(folder, [Deletion(client, records=(record,))])
-    assert not dead_export.exists()
-    assert live_export.exists()
-    assert folder.modules.objects.names("rounds/") == [f"rounds/{alive.key}.safetensors"]
-    assert not (folder.path / "report.html").exists()
-    gone = [mark for mark in slices if not (folder.cache / mark).is_dir()]
-    assert len(gone) == 1, "the slice of the record, and no other of the group"
-    assert dead.key not in (folder.path / "metrics.jsonl").read_text()
-    assert alive.key in (folder.path / "metrics.jsonl").read_text()
-    assert problems(folder) == []
-
-
-def test_destroyed_activations_cannot_be_written_again(folder: RunFolder) -> None:
-    """As a worker that is still training would, until the run is trained anew."""
-    mark = folder.description.clients[1].slices[0]
-    (kept,) = (folder.cache / mark).iterdir()
-    items = [{"hidden": np.zeros((2, 2), np.float32)}]
-    unlearn(folder, [Deletion("c1", slices=(0,))])
-    cache = ActivationCache(folder.cache, "recipe")
-    cache.put(mark, items)
-    assert cache.get(mark) is None
-    assert not kept.exists()
-    assert (folder.cache / mark).read_bytes() == b""
-    bury_activations(folder.path / "no cache yet", mark)
-    assert (folder.path / "no cache yet" / mark).is_file()
-    other = folder.description.clients[1].slices[1]
-    cache.put(other, items)
-    assert cache.get(other) is not None
-    folder.sweep()
-    assert not (folder.cache / mark).exists()
-
-
-def test_no_id_is_in_the_ledger_or_in_a_certificate(images: World, folder: RunFolder) -> None:
-    client, record = record_in(images, folder, 1)
-    answer = unlearn(folder, [Deletion(client, records=(record,))], key=f"{record} of {client}")
-    entries = json.dumps([entry.body for entry in folder.ledger.entries()])
-    assert answer.certificate is not None
-    for text in (entries, answer.certificate.read_text()):
-        assert record not in text
-        assert f'"{client}"' not in text
-
-
-def test_the_certificate_says_what_happened(images: World, folder: RunFolder) -> None:
-    client, record = record_in(images, folder, 1)
-    dead = {entry.key for entry in folder.description.modules if 1 in entry.groups}
-    answer = unlearn(folder, [Deletion(client, records=(record,))])
-    assert answer.certificate is not None
-    found = read_certificate(answer.certificate, PublicKey.read(folder.path / "signing.pub"))
-    assert found.request.position == answer.position
-    assert {one.module for one in found.destroyed if one.kind == "module"} == dead
-    assert {one.kind for one in found.destroyed} == {"module", "manifest", "activations", "metrics"}
-    served = {module.key: module for module in found.served.modules}
-    assert served.keys() == folder.present()
-    for entry in folder.description.modules:
-        if entry.key in served:
-            marks = [found.served.groups[str(group)] for group in served[entry.key].prefix]
-            assert marks == entry.prefix
-            assert served[entry.key].sha256 == folder.modules.manifest(entry.key).sha256
-    by_position = {entry.position: entry.hash for entry in folder.ledger.entries()}
-    assert found.completion.ledger_hash == by_position[found.completion.position]
 
 
 def test_an_accepted_request_is_in_force_before_anything_is_destroyed(folder: RunFolder) -> None:
@@ -304,15 +160,6 @@ def test_a_request_that_comes_in_during_recovery_is_left_to_the_next(folder: Run
     assert problems(folder) == []
 
 
-def test_counts_are_of_records_that_are_there(images: World, folder: RunFolder) -> None:
-    held = [row.id for row in images.rows if row.client == "c0"]
-    assert unlearn(folder, [Deletion("c0", records=tuple(held[:3]))]).records == 3
-    both = [Deletion("c0", records=tuple(held[3:5])), Deletion("c0")]
-    assert unlearn(folder, both).records == len(held) - 3
-    with pytest.raises(InputError, match="there is no record left to delete"):
-        unlearn(folder, [Deletion("c0")])
-
-
 def tell_built(folder: RunFolder) -> None:
     with folder.ledger.writing() as writer:
         writer.append(Kind.BUILT, {"modules": len(folder.present())})
@@ -360,30 +207,6 @@ def test_a_twin_that_comes_in_at_the_same_time_gets_the_same_answer(folder: RunF
         answer = accept(folder, wanted, key="twin")
     assert answer.repeated
     assert answer.position == answers[0].position
-
-
-def test_a_damaged_module_elsewhere_does_not_stop_a_deletion(folder: RunFolder) -> None:
-    key = folder.description.keys[2, 0]
-    (folder.path / "modules" / key / "manifest.json").write_text("{")
-    slices = [index for index, group in enumerate(folder.description.groups_of[0]) if group == 1]
-    answer = unlearn(folder, [Deletion("c0", slices=tuple(slices))])
-    assert answer.certificate is not None
-    found = read_certificate(answer.certificate, PublicKey.read(folder.path / "signing.pub"))
-    assert key not in {module.key for module in found.served.modules}
-
-
-def test_another_signing_key_leaves_old_certificates_good(folder: RunFolder, tmp_path: Path) -> None:
-    unlearn(folder, [Deletion("c0", slices=(0,))])
-    SigningKey.make(tmp_path / "new.key")
-    settings = folder.config.unlearning.model_copy(update={"key": str(tmp_path / "new.key")})
-    changed = RunFolder(
-        folder.path, folder.config.model_copy(update={"unlearning": settings}), folder.description
-    )
-    (folder.path / "signing.pub").write_text("torn")
-    answer = unlearn(changed, [Deletion("c1", slices=(0,))])
-    assert answer.certificate is not None
-    read_certificate(answer.certificate, PublicKey.read(folder.path / "signing.pub"))
-    assert problems(changed) == []
 
 
 def test_an_untrained_run(images: World, tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import resource
-import shutil
 import sys
 import tempfile
 import traceback
@@ -222,45 +221,3 @@ def test_modules_in_an_object_store(images: World, tmp_path: Path) -> None:
     (tmp_path / "objects" / "modules" / ("1" * 64)).mkdir()
     (tmp_path / "objects" / "modules" / ("1" * 64) / "module.safetensors").write_text("left")
     assert [finding.problem for finding in problems(folder)] == ["no module of this run"]
-
-
-def test_the_audit_finds_what_should_not_be_there(folder: RunFolder, tmp_path: Path) -> None:
-    kept = tmp_path / "kept"
-    shutil.copytree(folder.path, kept)
-    unlearn(folder, [Deletion("c0")])
-    dead = next(e for e in folder.description.modules if not folder.live().dead.isdisjoint(e.groups))
-    put_back = {
-        f"modules/{dead.key}/module.safetensors": "was hit by request no. 3",
-        "metrics.jsonl": "lines of modules not live",
-    }
-    for name, problem in put_back.items():
-        good = (folder.path / name).read_bytes() if (folder.path / name).exists() else None
-        (folder.path / name).parent.mkdir(exist_ok=True)
-        shutil.copy(kept / name, folder.path / name)
-        (finding,) = problems(folder)
-        assert finding.name == name
-        assert problem in str(finding.problem)
-        (folder.path / name).unlink()
-        if good is not None:
-            (folder.path / name).write_bytes(good)
-    strange = {
-        "notes.txt": "not a file of a run",
-        "evaluation.json": "older than request no. 3",
-        "report.html": "older than request no. 3",
-        "rounds/" + dead.key + ".safetensors": "was hit by request no. 3",
-        "cache/" + "0" * 64 + "/x.activations": "of a slice that changed or is gone",
-        "export/sequence-0-3/adapter_model.safetensors": "does not say which modules",
-        "modules/" + "1" * 64 + "/module.safetensors": "no module of this run",
-        "certificates/000009.json": "000009.json",
-        ".0123456789abcdef.run.json": "left by a killed writer",
-        "tensorboard/events": "older than request no. 3",
-    }
-    for name, problem in strange.items():
-        place = folder.path / name
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_text("data")
-        os.utime(place, (0, 0))
-        (finding,) = problems(folder)
-        assert (finding.name, problem in str(finding.problem)) == (name, True), finding
-        place.unlink()
-    assert problems(folder) == []

@@ -1,0 +1,112 @@
+"""The audit names every file that depends on deleted data or that no kind of file claims."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from tiny_deletions import copied, problems, trained_run
+from tiny_world import World
+
+from fedsgt.runs.folder import RunFolder
+from fedsgt.unlearning.request import Deletion
+from fedsgt.unlearning.unlearn import unlearn
+
+
+@pytest.fixture(scope="module")
+def source(images: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return trained_run(images, tmp_path_factory.mktemp("source") / "run")
+
+
+@pytest.fixture
+def folder(source: Path, tmp_path: Path) -> RunFolder:
+    return copied(source, tmp_path / "run")
+
+
+def test_the_audit_finds_what_should_not_be_there(folder: RunFolder, tmp_path: Path) -> None:
+    kept = tmp_path / "kept"
+    shutil.copytree(folder.path, kept)
+    unlearn(folder, [Deletion("c0")])
+    dead = next(e for e in folder.description.modules if not folder.live().dead.isdisjoint(e.groups))
+    put_back = {
+        f"modules/{dead.key}/module.safetensors": "was hit by request no. 3",
+        "metrics.jsonl": "lines of modules not live",
+    }
+    for name, problem in put_back.items():
+        good = (folder.path / name).read_bytes() if (folder.path / name).exists() else None
+        (folder.path / name).parent.mkdir(exist_ok=True)
+        shutil.copy(kept / name, folder.path / name)
+        (finding,) = problems(folder)
+        assert finding.name == name
+        assert problem in str(finding.problem)
+        (folder.path / name).unlink()
+        if good is not None:
+            (folder.path / name).write_bytes(good)
+    strange = {
+        "notes.txt": "not a file of a run",
+        "evaluation.json": "older than request no. 3",
+        "report.html": "older than request no. 3",
+        "rounds/" + dead.key + ".safetensors": "was hit by request no. 3",
+        "cache/" + "0" * 64 + "/x.activations": "of a slice that changed or is gone",
+        "export/sequence-0-3/adapter_model.safetensors": "does not say which modules",
+        "modules/" + "1" * 64 + "/module.safetensors": "no module of this run",
+        "certificates/000009.json": "000009.json",
+        ".0123456789abcdef.run.json": "left by a killed writer",
+        "tensorboard/events": "older than request no. 3",
+    }
+    for name, problem in strange.items():
+        place = folder.path / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text("data")
+        os.utime(place, (0, 0))
+        (finding,) = problems(folder)
+        assert (finding.name, problem in str(finding.problem)) == (name, True), finding
+        place.unlink()
+    assert problems(folder) == []
+
+
+SECRET = b"bytes that depend on deleted records"
+
+
+@pytest.fixture(scope="module")
+def deleted(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run after one deletion of a slice, of which nothing is retrained."""
+    folder = copied(source, tmp_path_factory.mktemp("deleted") / "run")
+    unlearn(folder, [Deletion("c0", slices=(0,))])
+    assert problems(folder) == []
+    folder.ledger.close()
+    return folder.path
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "notes.txt",
+        "modules/notes.txt",
+        "modules/" + "1" * 64 + "/module.safetensors.bak",
+        "rounds/mine",
+        "cache/mine.activations",
+        "certificates/notes.txt",
+        "evaluation.json.bak",
+        "ledger.sqlite.bak",
+        "signing-old.key",
+    ],
+)
+def test_a_file_that_no_kind_claims_fails_the_audit(name: str, deleted: Path, tmp_path: Path) -> None:
+    folder = copied(deleted, tmp_path / "run")
+    place = folder.path / name
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_bytes(SECRET)
+    (finding,) = problems(folder)
+    assert finding.name == name
+    assert finding.problem == "not a file of a run; move it away, as nobody destroys it"
+
+
+def test_a_pipe_is_named_and_not_read(deleted: Path, tmp_path: Path) -> None:
+    folder = copied(deleted, tmp_path / "run")
+    os.mkfifo(folder.path / "evaluation.json")
+    assert [finding.name for finding in problems(folder)] == ["evaluation.json"]
+    unlearn(folder, [Deletion("c0", slices=(1,))])
+    assert problems(folder) == []

@@ -1,0 +1,75 @@
+"""Destruction: everything made of anything dead goes, and nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tiny_deletions import copied, problems, record_in, trained_run
+from tiny_world import World
+
+from fedsgt.engine.cache import ActivationCache
+from fedsgt.runs.artefacts import bury_activations
+from fedsgt.runs.folder import RunFolder
+from fedsgt.serving.export import export_sequence
+from fedsgt.unlearning.request import Deletion
+from fedsgt.unlearning.unlearn import unlearn
+
+# Modules in the top layer only, so that there are kept activations to destroy.
+SETTINGS = ("peft.layers=1", "engine.trackers=[]")
+
+
+@pytest.fixture(scope="module")
+def source(images: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return trained_run(images, tmp_path_factory.mktemp("source") / "run", SETTINGS)
+
+
+@pytest.fixture
+def folder(source: Path, tmp_path: Path) -> RunFolder:
+    return copied(source, tmp_path / "run")
+
+
+def test_everything_made_of_dead_modules_goes(images: World, folder: RunFolder) -> None:
+    """Activations of the slice, exports, checkpoints, metrics, figures; what else there is stays."""
+    client, record = record_in(images, folder, 1)
+    dead_export = export_sequence(folder, 0, None, None)
+    live_export = export_sequence(folder, 0, 1, None)
+    dead = next(entry for entry in folder.description.modules if 1 in entry.groups)
+    alive = next(entry for entry in folder.description.modules if 1 not in entry.groups)
+    tensors = folder.modules.get(dead.key)
+    for key in (dead.key, alive.key):
+        folder.modules.save_checkpoint(key, 1, tensors, [{"c0": 1}])
+    (folder.path / "report.html").write_text("<html>")
+    slices = {mark for entry in folder.description.clients for mark in entry.slices}
+    assert {path.name for path in folder.cache.iterdir()} == slices
+    unlearn(folder, [Deletion(client, records=(record,))])
+    assert not dead_export.exists()
+    assert live_export.exists()
+    assert folder.modules.objects.names("rounds/") == [f"rounds/{alive.key}.safetensors"]
+    assert not (folder.path / "report.html").exists()
+    gone = [mark for mark in slices if not (folder.cache / mark).is_dir()]
+    assert len(gone) == 1, "the slice of the record, and no other of the group"
+    assert dead.key not in (folder.path / "metrics.jsonl").read_text()
+    assert alive.key in (folder.path / "metrics.jsonl").read_text()
+    assert problems(folder) == []
+
+
+def test_destroyed_activations_cannot_be_written_again(folder: RunFolder) -> None:
+    """As a worker that is still training would, until the run is trained anew."""
+    mark = folder.description.clients[1].slices[0]
+    (kept,) = (folder.cache / mark).iterdir()
+    items = [{"hidden": np.zeros((2, 2), np.float32)}]
+    unlearn(folder, [Deletion("c1", slices=(0,))])
+    cache = ActivationCache(folder.cache, "recipe")
+    cache.put(mark, items)
+    assert cache.get(mark) is None
+    assert not kept.exists()
+    assert (folder.cache / mark).read_bytes() == b""
+    bury_activations(folder.path / "no cache yet", mark)
+    assert (folder.path / "no cache yet" / mark).is_file()
+    other = folder.description.clients[1].slices[1]
+    cache.put(other, items)
+    assert cache.get(other) is not None
+    folder.sweep()
+    assert not (folder.cache / mark).exists()
