@@ -10,6 +10,7 @@ import numpy as np
 
 from fedsgt.config import load
 from fedsgt.ledger.kinds import Kind
+from fedsgt.ledger.ledger import Entry
 from fedsgt.plans import Plan
 from fedsgt.runs.description import ClientEntry, Description, ModuleEntry
 from fedsgt.runs.folder import RunFolder, create_run
@@ -131,3 +132,9 @@ def rebuild(folder: RunFolder) -> None:
     )
     folder.describe_anew(made.model_copy(update={"id": old.id, "as_of": live.position}))
     fill(folder)
+
+
+def request_entry(position: int, groups: Sequence[int], *parts: dict[str, object]) -> Entry:
+    """Return the ledger's entry of a request that hit these groups."""
+    body = {"parts": list(parts), "groups": list(groups), "modules_died": 0}
+    return Entry(position, Kind.REQUEST, "", body, "", "")

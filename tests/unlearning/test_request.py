@@ -6,12 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from paper_run import describe, request_entry
 from tiny_deletions import bytes_of, copied, problems, record_in, trained_run
 from tiny_world import World
 
 from fedsgt.errors import InputError
 from fedsgt.runs.folder import RunFolder
-from fedsgt.unlearning.request import Deletion
+from fedsgt.runs.state import Live
+from fedsgt.unlearning.request import Deletion, DeletionPart, enrolments, groups_hit, records_left
 from fedsgt.unlearning.unlearn import preview, unlearn
 
 
@@ -86,3 +88,56 @@ def test_counts_are_of_records_that_are_there(images: World, folder: RunFolder) 
     assert unlearn(folder, both).records == len(held) - 3
     with pytest.raises(InputError, match="there is no record left to delete"):
         unlearn(folder, [Deletion("c0")])
+
+
+def test_groups_are_hit_where_a_slice_loses_a_record() -> None:
+    description = describe([(0, 1, 2)], [5, 5, 5], group_of=[0, 1, 1, 2, 2, 0])
+    both = DeletionPart(0, "", "client", (0, 1), (5, 5), ())
+    assert groups_hit(description, [both]) == [0, 1]
+    # An empty slice was never learnt from: its group lives on.
+    empty = DeletionPart(2, "", "client", (0, 1), (5, 0), ())
+    assert groups_hit(description, [empty]) == [2]
+    assert groups_hit(description, [empty, both]) == [0, 1, 2]
+    assert groups_hit(description, []) == []
+
+
+def test_records_left_are_those_of_the_description_without_later_deletions() -> None:
+    def part(number: int, slices: list[int], counts: list[int]) -> dict[str, object]:
+        return {"number": number, "slices": slices, "counts": counts}
+
+    requests = (
+        request_entry(2, [0], part(0, [0], [4])),  # the description is without these already
+        request_entry(4, [0], part(0, [0, 1], [1, 2]), part(1, [1], [5])),
+        request_entry(7, [0], part(0, [1], [3])),
+    )
+    live = Live(describe([(0, 1)], [10, 20], as_of=2), 7, requests)
+    assert [records_left(live, number) for number in (0, 1)] == [[9, 5], [20, 15]]
+
+
+def test_a_client_is_all_its_enrolments() -> None:
+    plain = describe([(0, 1, 2)], [1, 1, 1], names=["a", "b", "1"])
+    rejoined = [
+        plain.clients[0].model_copy(update={"name": name, "source": source})
+        for name, source in (("a~2", "x.parquet"), ("a~10", "y.parquet"), ("a~b", "z.parquet"), ("a~3", None))
+    ]
+    description = plain.model_copy(update={"clients": [*plain.clients, *rejoined]})
+    # Neither another client's name that begins alike, nor one that never rejoined.
+    assert enrolments(description, "a") == [0, 3, 4]
+    assert enrolments(description, "a~2") == [3]
+    # A name comes before a number.
+    assert enrolments(description, "1") == [2]
+    assert enrolments(description, "0") == enrolments(description, "a")
+    for unknown in ("c", "a~4", "9", "-1", ""):
+        with pytest.raises(InputError, match=r"is not in this run; its 7 clients are a, b, 1, \.\.\., or 0"):
+            enrolments(description, unknown)
+
+
+def test_a_client_on_a_machine_of_its_own_is_known_by_its_key() -> None:
+    plain = describe([(0, 1, 2)], [1, 1, 1], names=["a", "a~2", "a~3"])
+    keys = ("key 1", "key 2", "key 1")
+    clients = [
+        client.model_copy(update={"node": key}) for client, key in zip(plain.clients, keys, strict=True)
+    ]
+    description = plain.model_copy(update={"clients": clients})
+    assert enrolments(description, "a") == [0, 2]
+    assert enrolments(description, "a~2") == [1]
