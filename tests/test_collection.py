@@ -42,11 +42,6 @@ TESTED_ELSEWHERE: dict[str, str] = {
     "config/sections.py": "no test file yet",
     "data/sources/__init__.py": "no test file yet",
     "data/sources/arrow.py": "no test file yet",
-    "engine/flower/local.py": "no test file yet",
-    "engine/flower/messages.py": "no test file yet",
-    "engine/flower/orders.py": "no test file yet",
-    "engine/flower/simulation.py": "no test file yet",
-    "engine/flower/transport.py": "no test file yet",
     "federation/authority.py": "no test file yet",
     "federation/client/desk_answer.py": "no test file yet",
     "federation/client/executor.py": "no test file yet",
@@ -58,11 +53,6 @@ TESTED_ELSEWHERE: dict[str, str] = {
     "federation/server/submit.py": "no test file yet",
     "federation/server/superlink.py": "no test file yet",
     "federation/server/tasks.py": "no test file yet",
-    "stack/ia3.py": "no test file yet",
-    "stack/last_layer.py": "no test file yet",
-    "stack/lora.py": "no test file yet",
-    "stack/lower_layers.py": "no test file yet",
-    "stack/prefix.py": "no test file yet",
     "store/checkpoints.py": "no test file yet",
 }
 

@@ -61,7 +61,7 @@ def test_a_key_changes_with_whatever_shapes_the_bytes() -> None:
 
 def test_a_key_does_not_change_with_the_order_in_which_settings_are_named() -> None:
     def turned(values: Mapping[str, Any]) -> dict[str, Any]:
-        return dict(reversed(values.items()))
+        return dict(reversed(list(values.items())))
 
     again = Recipe(turned(RECIPE.config), RECIPE.backbone, turned(RECIPE.profile))
     assert again.key(tuple(PREFIX)) == RECIPE.key(PREFIX)

@@ -88,7 +88,7 @@ def test_entries_one_by_one_or_at_once_come_to_the_same() -> None:
     for entry in entries:
         step = step.after([entry])
     assert step == whole
-    assert (whole.position, whole.finished, whole.dead) == (5, {2}, {0, 2})
+    assert (whole.position, set(whole.finished), set(whole.dead)) == (5, {2}, {0, 2})
     assert whole.deleted == {0: DeletedData(slices=frozenset({1})), 2: DeletedData(records=frozenset({"a"}))}
     assert begin.after([]) == begin
 
@@ -100,7 +100,7 @@ def test_the_state_at_a_request_keeps_later_deletions_deleted() -> None:
         [first, second, request_entry(4, [2], part(2, "slice", [0]))]
     )
     then = now.until(second)
-    assert (then.position, then.requests, then.dead) == (3, (first, second), {0, 1})
+    assert (then.position, then.requests, set(then.dead)) == (3, (first, second), {0, 1})
     assert then.deleted == now.deleted
 
 
