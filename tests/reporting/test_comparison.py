@@ -7,8 +7,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-from command import fedsgt
-from documents import ROOT
 from html_page import Page
 from paper_run import code, delete, describe, fill, paper_run
 
@@ -16,7 +14,7 @@ from fedsgt.config import load
 from fedsgt.errors import InputError
 from fedsgt.reporting.comparison import Comparison, system_of
 from fedsgt.reporting.report import read_report, write_report
-from fedsgt.runs.folder import RunFolder, open_run
+from fedsgt.runs.folder import RunFolder
 
 ROTATIONS = [(0, 1, 2), (2, 0, 1), (1, 2, 0)]
 STRATEGIES = {"all": {"accuracy": 0.75, "low": 0.7, "high": 0.8}}
@@ -172,28 +170,3 @@ def test_names_from_outside_are_escaped_and_told_apart(folder: RunFolder, tmp_pa
     assert "i" not in page.tags
     page = Page(write_report(folder, against=[namesake.path]))
     assert {str(folder.path.resolve()), str(namesake.path.resolve())} <= set(page.words)
-
-
-# --- the command
-
-
-def test_the_json_has_the_pages_numbers_and_its_keys_are_documented(
-    folder: RunFolder, other: RunFolder
-) -> None:
-    done = fedsgt("report", str(folder.path), "--no-evaluate", "--json", "--against", str(other.path))
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    assert not (folder.path / "report.html").exists()
-    assert found == {**read_report(open_run(folder.path)).to_json(), "made": found["made"]}
-    costs, comparison = found["costs"], found["comparison"]
-    text = (ROOT / "docs/status.md").read_text(encoding="utf-8")
-    for part in (found, costs, costs["seconds"], costs["per_client"], comparison, comparison["runs"][0]):
-        for key in part:
-            assert f"`{key}`" in text, key
-
-
-def test_json_writes_no_file(folder: RunFolder, tmp_path: Path) -> None:
-    done = fedsgt("report", str(folder.path), "--json", "-o", str(tmp_path / "x.html"))
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.count("\n") == 1
-    assert "leave out -o" in done.stderr

@@ -7,7 +7,6 @@ import signal
 import tempfile
 from pathlib import Path
 
-import numpy as np
 import pytest
 import typer
 from click.testing import Result
@@ -16,10 +15,8 @@ from tiny_deletions import trained_run
 from typer.testing import CliRunner
 
 from fedsgt.cli.commands import forgetting as command
-from fedsgt.cli.views.forgetting import forgetting_text
 from fedsgt.errors import InputError
-from fedsgt.forgetting.measure import LIRA, Attack, Case, Forgetting, measure
-from fedsgt.forgetting.membership import Interval
+from fedsgt.forgetting.measure import LIRA, measure
 from fedsgt.runs.folder import RunFolder, open_run
 from fedsgt.unlearning.request import Deletion
 from fedsgt.unlearning.unlearn import unlearn
@@ -78,41 +75,3 @@ def test_wrong_input_to_the_command(folder: RunFolder) -> None:
     failed = called(folder.path)
     assert isinstance(failed.exception, InputError)
     assert failed.stderr == "", "no warning of what is not done"
-
-
-def interval(value: float, low: float, high: float, method: str = "DeLong") -> Interval:
-    return Interval(value, low, high, method)
-
-
-VERDICTS = [
-    (interval(0.7, 0.6, 0.8), interval(0.5, 0.4, 0.6), "before: the attack recognises records"),
-    (interval(0.7, 0.6, 0.8), interval(0.5, 0.4, 0.6), "after: the interval contains 0.5: no better"),
-    (interval(0.5, 0.4, 0.6), interval(0.5, 0.4, 0.6), "before: the interval contains 0.5: it recognises"),
-    (interval(0.3, 0.2, 0.4), interval(0.3, 0.2, 0.4), "before: below 0.5"),
-    (interval(0.3, 0.2, 0.4), interval(0.3, 0.2, 0.4), "after: the interval is below 0.5: chance"),
-    (interval(0.7, 0.6, 0.8), interval(0.7, 0.6, 0.8), "after: the interval is above 0.5: chance"),
-    (interval(1.0, 0.8, 1.0, "exact"), interval(0.5, 0.4, 0.6), "1.000  0.800 to 1.000 (exact)"),
-]
-
-
-@pytest.mark.parametrize(("before", "after", "text"), VERDICTS)
-def test_verdicts(before: Interval, after: Interval, text: str) -> None:
-    scores = np.arange(3.0), np.arange(2.0)
-    cases = [Case(auc, {"1%": None, "5%": 0.25}, scores) for auc in (before, after)]
-    found = Forgetting(5, "all", 0, 3, 1, False, 16, 4, None, {LIRA: Attack(*cases)}, 1.2)
-    shown = forgetting_text(found)
-    assert text in shown
-    assert "25% at 5%" in shown
-    assert "1 deleted record not attacked" in shown
-    assert "not the very modules of then" in shown
-    assert "fedsgt verify does" in shown
-
-
-def test_nothing_to_attack_after_the_deletions() -> None:
-    before = Case(interval(0.7, 0.6, 0.8), {"1%": None, "5%": 0.25}, (np.arange(3.0), np.arange(2.0)))
-    reason = "no module is live, so there is nothing to ask"
-    found = Forgetting(5, "all", 0, 3, 0, True, 16, 4, reason, {LIRA: Attack(before, None)}, 1.2)
-    shown = forgetting_text(found)
-    assert f"after: {reason}" in shown
-    assert "LiRA, before" in shown
-    assert "LiRA, after" not in shown

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -84,44 +83,6 @@ def test_unequal_slices_and_limits() -> None:
     assert result["setting"]["slices"] == [4, 2, 2]
 
 
-@pytest.mark.parametrize("requests", [0, 1, 7, 17, 30])
-def test_the_last_request_has_its_row(requests: int) -> None:
-    lines = shown("plan", "--requests", str(requests)).splitlines()
-    assert any(line.split()[:1] == [str(requests)] for line in lines)
-
-
-def test_where_blocks_cannot_be_shown_there_are_other_bars() -> None:
-    command, plain = Path(sys.executable).parent / "fedsgt", {**os.environ, "PYTHONIOENCODING": "ascii"}
-    done = subprocess.run([command, "plan", *QUICK], capture_output=True, text=True, check=True, env=plain)
-    assert "####" in done.stdout
-
-
-def test_a_narrow_screen_keeps_a_row_on_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "40")
-    rows = [line for line in shown("plan", *QUICK).splitlines() if line.endswith("%")]
-    assert len(rows) == 7
-    assert all(line.count("%") == 2 for line in rows)
-
-
-def test_more_rotations_than_groups_are_noted() -> None:
-    assert "repeat" in shown("plan", *QUICK, "--budget", "5")
-
-
-def test_data_driven_groupings_are_planned_as_random_and_say_so() -> None:
-    assert "needs the data" in shown("plan", *QUICK, "--grouping", "centered")
-
-
-@pytest.mark.parametrize("suffix", ["svg", "png"])
-def test_the_plot_is_drawn(tmp_path: Path, suffix: str) -> None:
-    path = tmp_path / f"curves.{suffix}"
-    assert str(path) in shown("plan", *QUICK, "--plot", str(path))
-    content = path.read_bytes()
-    assert content.startswith(b"\x89PNG") if suffix == "png" else b"Survival" in content or b"<svg" in content
-    again = tmp_path / f"again.{suffix}"
-    shown("plan", *QUICK, "--plot", str(again))
-    assert again.read_bytes() == content
-
-
 def test_a_recommendation_explains_itself_and_can_be_looked_at() -> None:
     done = fedsgt("plan", "--requests", "12", "--client-requests", "2", "--recommend", "--max-passes", "4")
     assert done.returncode == 0, done.stderr
@@ -189,22 +150,6 @@ def test_impossible_input_is_one_line_and_exit_code_2(
     for part in parts:
         assert part in done.stderr
     assert list(tmp_path.iterdir()) == []  # nothing half written
-
-
-def test_config_show_and_schema() -> None:
-    assert "budget = 8" in shown("config", "show", "-s", "plan.budget=8")
-    assert json.loads(shown("config", "show", "--json"))["grouping"]["groups"] == 10
-    schema = json.loads(shown("config", "schema"))
-    assert schema["properties"].keys() == {
-        *("data", "grouping", "plan", "model", "peft", "training", "privacy", "engine", "store"),
-        *("unlearning", "serving"),
-    }
-
-
-def test_config_errors_have_exit_code_2() -> None:
-    done = fedsgt("config", "show", "-s", "plan.bugdet=8")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "did you mean budget" in done.stderr
 
 
 def test_version_and_help() -> None:

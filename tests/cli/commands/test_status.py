@@ -11,10 +11,7 @@ from pathlib import Path
 import pytest
 from command import fedsgt, shown
 from paper_run import delete, describe, fill, paper_run
-from rich.console import Console
 
-from fedsgt.cli.views.status import StatusView
-from fedsgt.plans import rotations
 from fedsgt.reporting.status import run_status
 from fedsgt.runs.folder import RunFolder
 
@@ -28,19 +25,6 @@ def folder(tmp_path: Path) -> RunFolder:
     return made
 
 
-def test_the_tree_shows_live_dead_and_missing_modules(folder: RunFolder) -> None:
-    delete(folder, 2)
-    page = shown("status", str(folder.path)).splitlines()
-    assert page[0] == f"{folder.path}: 2 of 7 modules live, the longest sequence has 2 of 4 groups"
-    start = page.index("sequences: live modules of all, and their groups in order")
-    assert page[start + 1 : start + 5] == [
-        "0  2/4  0──1┬x2─x3",
-        "1  2/3      └?3",
-        "2  0/2 x2─x3",
-        "  live: 2, x dead: 4, ? not trained yet: 1",
-    ]
-
-
 def test_requests_forecast_and_policy_are_told(folder: RunFolder) -> None:
     delete(folder, 2)
     page = shown("status", str(folder.path), "--requests", "3")
@@ -50,13 +34,6 @@ def test_requests_forecast_and_policy_are_told(folder: RunFolder) -> None:
     assert "never; not due" in page
     assert "group 0 (12% a request) takes 2 modules and leaves 0 groups" in page
     assert not any(line != line.rstrip() for line in page.splitlines())
-
-
-def test_exhaustion_is_loud(folder: RunFolder) -> None:
-    delete(folder, 0, 2)
-    page = shown("status", str(folder.path))
-    assert page.startswith(f"{folder.path}: EXHAUSTED: no module is live\nRetrain now")
-    assert "P(still alive)" not in page
 
 
 def test_nothing_trained_yet_is_not_exhaustion(tmp_path: Path) -> None:
@@ -69,30 +46,6 @@ def test_nothing_trained_yet_is_not_exhaustion(tmp_path: Path) -> None:
 def test_json_is_the_outlook(folder: RunFolder) -> None:
     found = json.loads(shown("status", str(folder.path), "--json", "--requests", "2"))
     assert found == json.loads(json.dumps(run_status(folder, 2).to_json()))
-
-
-def test_large_plans_are_cut(tmp_path: Path) -> None:
-    folder = paper_run(tmp_path / "run", describe(rotations(30).sequences, [5] * 30))
-    page = shown("status", str(folder.path)).splitlines()
-    drawn = [line for line in page if line.lstrip().startswith(tuple("0123456789")) and "/30" in line]
-    assert len(drawn) == 20
-    assert all(line.endswith("…") for line in drawn)
-    assert any(line.startswith("  10 more sequences; live modules of all 30: 0 to 0") for line in page)
-
-
-def test_a_terminal_gets_strokes_and_plain_output_gets_plain_signs(folder: RunFolder) -> None:
-    delete(folder, 2)
-    console = Console(force_terminal=True, color_system="standard", width=100)
-    with console.capture() as page:
-        console.print(StatusView(console).page(folder.path, run_status(folder)))
-    assert "\x1b[2;9;31mx2" in page.get()
-
-
-def test_an_output_without_line_drawing_gets_ascii(folder: RunFolder, tmp_path: Path) -> None:
-    with (tmp_path / "page").open("w", encoding="ascii") as file:
-        console = Console(file=file, width=100)
-        console.print(StatusView(console).page(folder.path, run_status(folder)))
-    assert "0--1+-2--3" in (tmp_path / "page").read_text()
 
 
 def test_watching_tells_a_change_in_a_line(folder: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,26 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from command import fedsgt, shown
-
-SMALL = (
-    *("-s", "grouping.groups=2"),
-    *("-s", "plan.budget=2"),
-    *("-s", "data.limit=160"),
-    *("-s", "data.test_limit=60"),
-    *("-s", "training.epochs=1"),
-    *("-s", "engine.workers=0"),
-)
-
-
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder where a starter file was written and trained."""
-    folder = tmp_path_factory.mktemp("trained")
-    assert fedsgt("init", "my.toml", cwd=folder).returncode == 0
-    done = fedsgt("train", "my.toml", *SMALL, cwd=folder)
-    assert done.returncode == 0, done.stderr
-    assert "4 modules of 2 sequences; 4 trained now" in done.stdout
-    return folder / "runs" / "my"
+from starter_run import SMALL
 
 
 def test_the_same_command_finds_nothing_left_to_do(trained: Path) -> None:
@@ -47,19 +28,6 @@ def test_progress_is_told_in_plain_lines_where_there_is_no_terminal(tmp_path: Pa
     assert all("s left" in line for line in lines[1:])
 
 
-def test_show_lists_every_module(trained: Path) -> None:
-    found: dict[str, Any] = json.loads(shown("show", str(trained), "--json"))
-    modules = found["modules"]
-    assert [module["prefix"] for module in modules] == [[0], [0, 1], [1], [1, 0]]
-    keys = {tuple(module["prefix"]): module["key"] for module in modules}
-    for module in modules:
-        assert module["live"] is True
-        assert module["parent"] == keys.get(tuple(module["prefix"][:-1]))
-        manifest = json.loads((trained / "modules" / module["key"] / "manifest.json").read_text())
-        assert module["sha256"] == manifest["sha256"]
-    assert "4 of 4 modules live" in shown("show", str(trained))
-
-
 def test_a_damaged_module_is_not_live_and_is_trained_again(tmp_path: Path) -> None:
     fedsgt("init", "my.toml", cwd=tmp_path)
     fedsgt("train", "my.toml", *SMALL, cwd=tmp_path)
@@ -75,35 +43,6 @@ def test_a_damaged_module_is_not_live_and_is_trained_again(tmp_path: Path) -> No
     ]
     assert "1 trained now" in fedsgt("train", "my.toml", *SMALL, cwd=tmp_path).stdout
     assert json.loads(shown("show", str(run), "--json"))["modules"] == before
-
-
-def test_runs_lists_them(trained: Path) -> None:
-    assert "4 of 4 modules, 10 clients, 2 groups, rotations" in shown("runs", str(trained.parent))
-    entries = json.loads(shown("runs", str(trained.parent), "--json"))
-    assert [entry["trained"] for entry in entries] == [4]
-
-
-def test_evaluate_scores_prefixes_and_strategies(trained: Path, tmp_path: Path) -> None:
-    picture = tmp_path / "curves.svg"
-    text = shown("evaluate", str(trained), "--plot", str(picture))
-    assert "AllSeq" in text
-    assert "LongSeq" in text
-    assert picture.read_text().startswith("<?xml")
-    found = json.loads(shown("evaluate", str(trained), "--json"))
-    assert found["records"] == 60
-    assert [len(curve) for curve in found["sequences"]] == [2, 2]
-    assert set(found["strategies"]) == {"all", "min", "long", "merged"}
-    cell = found["strategies"]["all"]
-    assert 0 <= cell["low"] <= cell["accuracy"] <= cell["high"] <= 1
-    assert "AllSeq" in shown("runs", str(trained.parent))
-
-
-def test_export_is_a_stock_adapter(trained: Path, tmp_path: Path) -> None:
-    assert "peft.PeftModel" in shown("export", str(trained), "--sequence", "1", "-o", str(tmp_path / "out"))
-    config = json.loads((tmp_path / "out" / "adapter_config.json").read_text())
-    assert config["r"] == 2 * 8
-    shown("export", str(trained), "--sequence", "0", "--depth", "1", "-o", str(tmp_path / "one"))
-    assert json.loads((tmp_path / "one" / "adapter_config.json").read_text())["r"] == 8
 
 
 def test_metrics_are_lines_of_json(trained: Path) -> None:
@@ -215,20 +154,3 @@ def test_init_does_not_write_over_a_file(tmp_path: Path) -> None:
     assert "is there already" in done.stderr
     assert (tmp_path / "mine.toml").read_text() == "[data]\n"
     assert fedsgt("init", "mine.toml", "--force", cwd=tmp_path).returncode == 0
-
-
-def test_wrong_numbers_of_sequence_and_depth(trained: Path) -> None:
-    for options, message in (
-        (("--sequence", "2"), "sequence: 2 is not between 0 and 1"),
-        (("--sequence", "0", "--depth", "3"), "depth: 3 is not between 1 and the 2 live modules"),
-    ):
-        done = fedsgt("export", str(trained), *options)
-        assert (done.returncode, message in done.stderr) == (2, True), done.stderr
-
-
-def test_evaluating_a_half_trained_run_says_so(trained: Path, tmp_path: Path) -> None:
-    (tmp_path / "run").mkdir()
-    for name in ("run.toml", "run.json", *(path.name for path in trained.glob("ledger.sqlite*"))):
-        (tmp_path / "run" / name).write_bytes((trained / name).read_bytes())
-    done = fedsgt("evaluate", str(tmp_path / "run"))
-    assert "no module is live; fedsgt train or retrain makes some" in done.stderr

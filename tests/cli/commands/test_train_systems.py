@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -46,17 +45,6 @@ def served(run: str) -> list[Any]:
     found: dict[str, Any] = json.loads(shown("predict", run, "--test"))
     assert sum(entry["weight"] for entry in found["sequences"]) == pytest.approx(1)
     return list(found["sequences"])
-
-
-def test_config_shows_a_system_over_the_file_and_under_what_is_set(file: str) -> None:
-    text = shown(
-        "config", "show", file, "--system", "fedcio", "--set", "grouping.groups=4", "-s", "plan.shards=4"
-    )
-    values = tomllib.loads(text)
-    assert (values["plan"]["shards"], values["grouping"]["groups"]) == (4, 4)
-    assert values["training"]["start"] == "common"
-    assert "# passes is not given" in text
-    assert "# limits is not given" in text
 
 
 @pytest.mark.parametrize("system", SYSTEMS)

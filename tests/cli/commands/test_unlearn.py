@@ -6,39 +6,10 @@ import json
 import shutil
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from command import fedsgt, shown
 
-from fedsgt.data import Columns, labels_of, load_dataset
 from fedsgt.runs.folder import open_run
-
-SETTINGS = {
-    "data.limit": 120,
-    "data.test_limit": 40,
-    "data.clients": 3,
-    "data.partition": "iid",
-    "grouping.groups": 2,
-    "plan.budget": 2,
-    "engine.workers": 0,
-    "training.epochs": 1,
-}
-SMALL = [part for key, value in SETTINGS.items() for part in ("-s", f"{key}={value}")]
-
-
-@pytest.fixture(scope="module")
-def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("trained")
-    shown("init", str(folder / "my.toml"))
-    shown("train", str(folder / "my.toml"), *SMALL, "-o", str(folder / "run"))
-    return folder / "run"
-
-
-@pytest.fixture
-def run(source: Path, tmp_path: Path) -> str:
-    shutil.copytree(source, tmp_path / "run")
-    return str(tmp_path / "run")
 
 
 def test_a_dry_run_then_the_request_then_again(run: str) -> None:
@@ -140,40 +111,6 @@ def test_a_policy_is_followed_after_the_answer(source: Path, tmp_path: Path) -> 
     assert "retraining (now)" in done.stderr
     assert "trained now" in done.stdout
     assert "not due" in shown("retrain", str(tmp_path / "run"), "--if-due")
-
-
-def test_the_audit_fails_when_it_should(run: str) -> None:
-    (Path(run) / "copy.safetensors").write_text("a copy")
-    done = fedsgt("audit", run)
-    assert done.returncode == 1
-    assert "PROBLEM: not a file of a run" in done.stdout
-    assert json.loads(fedsgt("audit", run, "--json").stdout)["ok"] is False
-
-
-def test_a_client_comes_back(run: str, tmp_path: Path) -> None:
-    shown("unlearn", run, "--client", "1", "--all")
-    records = load_dataset("digits", Columns(("image",)), split="public", limit=12).records
-    ids, images = [record.id for record in records], [record.content[0] for record in records]
-    columns = {"id": ids, "label": labels_of(records), "image": images}
-    pq.write_table(pa.table(columns), tmp_path / "new.parquet")
-    text = shown("rejoin", run, "--client", "1", "--data", str(tmp_path / "new.parquet"), "--slices", "2")
-    assert "client-1~2 with 12 records in groups 2" in text
-    assert "none depends on deleted data" in shown("audit", run)
-    left = fedsgt("unlearn", run, "--client", "client-1~2", "--records", "-", given=f"{ids[0]}\n")
-    assert "1 record deleted, groups hit: 2" in left.stdout
-    done = fedsgt("rejoin", run, "--client", "1", "--data", str(tmp_path / "nowhere.parquet"))
-    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-
-
-def test_records_are_listed_for_their_client(run: str) -> None:
-    listed = json.loads(shown("records", run, "--client", "0", "--json"))
-    chosen = next(entry for entry in listed if entry["slice"] == 1)
-    assert f"client-0\t1\t{chosen['group']}\t{chosen['id']}" in shown("records", run, "--client", "client-0")
-    fedsgt("unlearn", run, "--client", "0", "--records", "-", given=f"\ufeff{chosen['id']}\r\n")
-    fedsgt("unlearn", run, "--client", "0", "--records", "-", given=f"{chosen['id']}\r\n")
-    left = json.loads(shown("records", run, "--client", "0", "--json"))
-    assert left == [entry for entry in listed if entry != chosen]
-    assert "is not in this run" in fedsgt("records", run, "--client", "x").stderr
 
 
 def test_an_interrupted_request_is_completed_and_said_so(run: str) -> None:
