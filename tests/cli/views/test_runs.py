@@ -11,8 +11,8 @@ from paper_run import delete, describe, fill, paper_run
 
 from fedsgt.cli.views.runs import run_json, run_text, summary_json, summary_line
 from fedsgt.engine.flower.traffic import ClientTraffic, Traffic
-from fedsgt.runs.folder import RunFolder
 from fedsgt.runs.artefacts import TRAFFIC
+from fedsgt.runs.folder import RunFolder
 
 
 @pytest.fixture
