@@ -18,6 +18,7 @@ from fedsgt.cli.views.deletions import (
 )
 from fedsgt.federation.client.desk_answer import Granted
 from fedsgt.federation.client.withdraw import Outcome
+from fedsgt.plans.plan import Prefix
 from fedsgt.reporting.history import LiveCounts
 from fedsgt.reporting.impact import Impact, ServingState
 from fedsgt.runs.folder import RunFolder
@@ -77,7 +78,7 @@ def test_a_dry_run_that_would_leave_nothing_says_so_before_all_else() -> None:
 
 
 def test_long_lists_of_modules_are_cut() -> None:
-    dying = [(number,) for number in range(30)]
+    dying: list[Prefix] = [(number,) for number in range(30)]
     text = dry_run_text(Impact(1, [0], dying, state(40, 2.0), state(10, 1.0)))
     assert "would destroy  30 modules: 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, ...\n" in text
 
