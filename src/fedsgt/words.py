@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-# For a type hint only: this module is imported by the quickest of commands.
+# Imported for a type hint only: the quickest commands import this module, and pydantic is slow to import.
 if TYPE_CHECKING:
     from pydantic import ValidationError
 

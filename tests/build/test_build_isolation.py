@@ -26,7 +26,7 @@ from fedsgt.build.targets import Recipe
 from fedsgt.data import Client, Slice
 from fedsgt.data.slices import slice_of
 from fedsgt.engine import local_update as local
-from fedsgt.engine.rounds import OpenRound, Server
+from fedsgt.engine.rounds import OpenRound, RoundStarter
 from fedsgt.engine.worker import Worker
 from fedsgt.stack.stack import HEAD, Stack
 
@@ -137,10 +137,10 @@ def test_with_texts_too(texts: World, tmp_path: Path) -> None:
 
 def shared_head(patch: pytest.MonkeyPatch) -> None:
     """All sequences go on with one head."""
-    start, end = Server.start, OpenRound.result
+    start, end = RoundStarter.start, OpenRound.result
     head: dict[str, Any] = {}
 
-    def broken_start(self: Server, task: Any) -> Any:
+    def broken_start(self: RoundStarter, task: Any) -> Any:
         return start(self, task) | head
 
     def broken_end(self: OpenRound) -> Any:
@@ -148,7 +148,7 @@ def shared_head(patch: pytest.MonkeyPatch) -> None:
         head.update({name: array for name, array in result.state.items() if name.startswith(HEAD)})
         return result
 
-    patch.setattr(Server, "start", broken_start)
+    patch.setattr(RoundStarter, "start", broken_start)
     patch.setattr(OpenRound, "result", broken_end)
 
 

@@ -76,7 +76,7 @@ def test_roots_begin_alike_only_from_a_common_start(images: World, tmp_path: Pat
         )
         with InProcess(prepared.setup(folder.modules, None), prepared.model.stack) as trains:
             tasks = [Task(target.key, target.parents, target.slices) for target in prepared.targets]
-            found[start] = [trains.server.start(task) for task in tasks]
+            found[start] = [trains.starter.start(task) for task in tasks]
     equal = {
         start: all(np.array_equal(one[name], other[name]) for name in one)
         for start, (one, other) in found.items()
@@ -114,7 +114,7 @@ def test_fedavg_is_rounds_of_local_updates_and_their_weighted_mean(images: World
     clients = [f"c{number}" for number in range(CLIENTS)]
     task = Task(entry.key, (), dict.fromkeys(clients, (0,)))
     with InProcess(prepared.setup(folder.modules, None), prepared.model.stack) as trains:
-        state = trains.server.start(task)
+        state = trains.starter.start(task)
     for number in (1, 2):
         seeds = {client: client_seed(replace(task, round=number), client) for client in clients}
         updates = [worker.update((), state, client, (0,), seeds[client]) for client in clients]

@@ -11,7 +11,7 @@ from tiny_world import World
 
 from fedsgt.build.prepare import prepare
 from fedsgt.config.sections import Training
-from fedsgt.engine.rounds import OpenRound, Server, client_seed
+from fedsgt.engine.rounds import OpenRound, RoundStarter, client_seed
 from fedsgt.engine.task import Task, Update
 from fedsgt.files.encoding import seed_of
 from fedsgt.files.tensors import Tensors
@@ -33,8 +33,8 @@ def parent(stack: Stack) -> Tensors:
 
 
 @pytest.fixture
-def server(stack: Stack, parent: Tensors) -> Server:
-    return Server(stack, {PARENT: parent}.__getitem__, Training())
+def starter(stack: Stack, parent: Tensors) -> RoundStarter:
+    return RoundStarter(stack, {PARENT: parent}.__getitem__, Training())
 
 
 def heads(state: Tensors) -> Tensors:
@@ -70,28 +70,30 @@ def test_seeds_never_change() -> None:
     assert seed_of("head", 0) == 248091205806484387663525802472225153123
 
 
-def test_first_phases_start_from_one_head_and_modules_of_their_own(server: Server) -> None:
-    one, other = server.start(TASK), server.start(replace(TASK, key="b" * 64))
+def test_first_phases_start_from_one_head_and_modules_of_their_own(starter: RoundStarter) -> None:
+    one, other = starter.start(TASK), starter.start(replace(TASK, key="b" * 64))
     assert same(heads(one), heads(other))
     assert not same(one, other)
-    assert same(one, server.start(TASK))
-    assert not same(heads(one), heads(Server(server.stack, server.read_module, Training(seed=1)).start(TASK)))
+    assert same(one, starter.start(TASK))
+    assert not same(
+        heads(one), heads(RoundStarter(starter.stack, starter.read_module, Training(seed=1)).start(TASK))
+    )
 
 
-def test_with_a_common_start_all_modules_of_one_depth_begin_alike(server: Server) -> None:
+def test_with_a_common_start_all_modules_of_one_depth_begin_alike(starter: RoundStarter) -> None:
     """The run's seed and the depth are all that it depends on."""
-    common = Server(server.stack, server.read_module, Training(start="common"))
+    common = RoundStarter(starter.stack, starter.read_module, Training(start="common"))
     one = common.start(TASK)
     assert same(one, common.start(replace(TASK, key="b" * 64, slices={"c1": (1,)})))
-    assert not same(one, server.start(TASK))
+    assert not same(one, starter.start(TASK))
     deeper = common.start(replace(TASK, parents=(PARENT,)))
     assert not same(tail(one), tail(deeper))
-    reseeded = Server(server.stack, server.read_module, Training(start="common", seed=1)).start(TASK)
+    reseeded = RoundStarter(starter.stack, starter.read_module, Training(start="common", seed=1)).start(TASK)
     assert not same(tail(one), tail(reseeded))
 
 
-def test_a_later_phase_starts_from_its_parents_head(server: Server, parent: Tensors) -> None:
-    started = server.start(replace(TASK, parents=("0" * 64, PARENT)))
+def test_a_later_phase_starts_from_its_parents_head(starter: RoundStarter, parent: Tensors) -> None:
+    started = starter.start(replace(TASK, parents=("0" * 64, PARENT)))
     assert same(heads(started), heads(parent))
     for name, array in heads(started).items():
         assert array is not parent[name]
@@ -100,11 +102,11 @@ def test_a_later_phase_starts_from_its_parents_head(server: Server, parent: Tens
     assert all(not array.any() for name, array in rest.items() if name.endswith("lora_B")), "a fresh module"
 
 
-def test_a_later_round_goes_on_from_its_state(server: Server, parent: Tensors) -> None:
-    assert server.start(replace(TASK, parents=(PARENT,), round=2, state=parent)) is parent
+def test_a_later_round_goes_on_from_its_state(starter: RoundStarter, parent: Tensors) -> None:
+    assert starter.start(replace(TASK, parents=(PARENT,), round=2, state=parent)) is parent
 
 
-def test_the_end_says_who_took_part_and_the_mean_loss(server: Server) -> None:
+def test_the_end_says_who_took_part_and_the_mean_loss(starter: RoundStarter) -> None:
     start = {"w": np.zeros(2, np.float32)}
     updates = [
         Update("c1", {"w": np.full(2, 4, np.float32)}, 3, loss=1.0, seconds=1.0),

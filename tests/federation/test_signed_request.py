@@ -175,9 +175,9 @@ def test_what_is_gone_does_not_go_again(tmp_path: Path) -> None:
 
 def test_a_client_that_came_back_is_known_by_its_key(live: Live, sign: Sign) -> None:
     first, other = live.description.clients
-    marks = ["1" * 64, "2" * 64, "3" * 64]
-    again = first.model_copy(update={"name": "a~2", "slices": marks})
-    stranger = other.model_copy(update={"name": "a~3", "slices": marks})
+    fingerprints = ["1" * 64, "2" * 64, "3" * 64]
+    again = first.model_copy(update={"name": "a~2", "slices": fingerprints})
+    stranger = other.model_copy(update={"name": "a~3", "slices": fingerprints})
     clients, group_of = [first, other, again, stranger], live.description.group_of * 2
     described = live.description.model_copy(update={"clients": clients, "group_of": group_of})
     now = Live(described, live.position, ())

@@ -17,7 +17,7 @@ from fedsgt.engine.flower.local import LocalGrid, connections_of
 from fedsgt.engine.flower.messages import TrainingAnswer, TrainingOrder
 from fedsgt.engine.flower.node import ModuleCache, Node, PoolNode, SharedStore, make_client_app
 from fedsgt.engine.pool import Inline
-from fedsgt.engine.rounds import Server
+from fedsgt.engine.rounds import RoundStarter
 from fedsgt.engine.task import Update
 from fedsgt.files.tensors import Tensors
 from fedsgt.runs.folder import RunFolder
@@ -93,9 +93,9 @@ class Nodes(LocalClients):
         grid.silent = nodes[self.client].node if self.silent else None
         if self.lie is not None:
             grid.liar, grid.lie = nodes[self.client].node, self.lie
-        server = Server(prepared.model.stack, folder.modules.get, prepared.run.training)
+        starter = RoundStarter(prepared.model.stack, folder.modules.get, prepared.run.training)
         info = replace(run_info(folder, prepared), ours=self.ours)
-        engine = FlowerEngine(grid, lambda: nodes, server, info, prepared.run.engine, tell, pause=0.01)
+        engine = FlowerEngine(grid, lambda: nodes, starter, info, prepared.run.engine, tell, pause=0.01)
         self.last = engine
         with engine, counted_in(folder, engine.traffic):
             yield engine

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsgt.files.encoding import frames
-from fedsgt.ledger.chain import Chain, Row, key_hash, make_row
+from fedsgt.ledger.chain import Chain, LedgerRow, key_hash, make_row
 from fedsgt.ledger.kinds import Kind
 from fedsgt.ledger.ledger import CorruptLedger, Entry, Ledger, LedgerError
 
@@ -97,7 +97,7 @@ def test_a_row_that_was_changed_with_its_hash_breaks_the_next(ledger: Ledger, le
 def forge(url: str, entries: list[Entry], position: int) -> None:
     """Another body with the hash that fits it."""
     before, old = (entries[place - 1] for place in (position - 1, position))
-    start = Row(before.position, "", before.time, "", "", None, before.hash)
+    start = LedgerRow(before.position, "", before.time, "", "", None, before.hash)
     row = make_row("run", start, Kind(old.kind), old.time, {"n": 0}, key_hash("run", f"key {position}"))
     set_all = f"UPDATE {TABLE} SET body = '{row.body}', hash = '{row.hash}'"
     tamper(url, f"{set_all} WHERE position = {position}")
@@ -179,15 +179,15 @@ values = st.none() | st.booleans() | numbers | texts | st.lists(texts | numbers,
 bodies = st.dictionaries(texts, values | st.dictionaries(texts, values, max_size=2), max_size=3)
 
 
-def made_rows(contents: list[dict[str, Any]]) -> list[Row]:
-    rows: list[Row] = []
+def made_rows(contents: list[dict[str, Any]]) -> list[LedgerRow]:
+    rows: list[LedgerRow] = []
     for number, body in enumerate(contents):
         key = key_hash("run", str(number)) if number % 2 else None
         rows.append(make_row("run", rows[-1] if rows else None, Kind.REQUEST, TIMES[number], body, key))
     return rows
 
 
-def check(rows: list[Row]) -> list[Row]:
+def check(rows: list[LedgerRow]) -> list[LedgerRow]:
     return Chain("run", "here").check(rows, 1, 0)
 
 
@@ -200,7 +200,7 @@ def test_whole_chains_pass(contents: list[dict[str, Any]]) -> None:
 def test_no_field_can_be_changed(contents: list[dict[str, Any]], data: st.DataObject) -> None:
     rows = made_rows(contents)
     place = data.draw(st.integers(0, len(rows) - 1))
-    field = data.draw(st.sampled_from(Row._fields))
+    field = data.draw(st.sampled_from(LedgerRow._fields))
     value: Any = data.draw(texts | st.none() | st.integers() | st.binary() | st.sampled_from(rows[0]))
     if value == getattr(rows[place], field) or (field == "key" and not value and not rows[place].key):
         return

@@ -14,7 +14,7 @@ from databases import execute
 
 from fedsgt.errors import InputError
 from fedsgt.ledger import ledger as ledger_module
-from fedsgt.ledger.chain import Row, make_row
+from fedsgt.ledger.chain import LedgerRow, make_row
 from fedsgt.ledger.kinds import Kind
 from fedsgt.ledger.ledger import Entry, Ledger, LedgerError
 
@@ -230,7 +230,7 @@ def test_threads_share_a_ledger(ledger: Ledger) -> None:
 def test_after_an_error_of_the_database_nothing_is_written(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def taken(*arguments: Any) -> Row:
+    def taken(*arguments: Any) -> LedgerRow:
         return make_row(*arguments)._replace(position=1)
 
     def goes_on_regardless() -> None:

@@ -240,8 +240,8 @@ def test_live_files_of_each_kind_stay(deleted: Path, tmp_path: Path) -> None:
         top, _, rest = name.partition("/")
         if top == "modules" and rest.partition("/")[0] in kept:
             assert (folder.path / name).read_bytes() == data
-    marks = {mark for client in folder.description.clients[1:] for mark in client.slices}
-    assert {name.split("/")[1] for name in files_of(folder.path) if name.startswith("cache/")} >= marks
+    fingerprints = {fingerprint for client in folder.description.clients[1:] for fingerprint in client.slices}
+    assert {name.split("/")[1] for name in files_of(folder.path) if name.startswith("cache/")} >= fingerprints
 
 
 def hit_by_c0(folder: RunFolder) -> set[int]:

@@ -11,7 +11,7 @@ from fedsgt.config import Config
 from fedsgt.engine.events import Listener, Note
 from fedsgt.engine.flower.traffic import Traffic
 from fedsgt.engine.inprocess import InProcess
-from fedsgt.engine.rounds import Server
+from fedsgt.engine.rounds import RoundStarter
 from fedsgt.engine.task import Engine
 from fedsgt.errors import InputError
 from fedsgt.runs.description import Description
@@ -62,13 +62,13 @@ class LocalClients:
         # Imported only where it is needed, because Flower is an optional package.
         from fedsgt.engine.flower.local import open_local, open_simulated
 
-        server = Server(prepared.model.stack, folder.modules.get, prepared.run.training)
+        starter = RoundStarter(prepared.model.stack, folder.modules.get, prepared.run.training)
         make, info = open_local, run_info(folder, prepared)
         if name == "flower-sim":
             make = open_simulated
             # Nothing else is seen for these seconds.
             tell(Note(f"starting Ray, for {len(setup.slices)} nodes; this takes some seconds"))
-        with make(setup, server, info, tell) as flower, counted_in(folder, flower.traffic):
+        with make(setup, starter, info, tell) as flower, counted_in(folder, flower.traffic):
             yield flower
 
     def all_take_part(self, run: Config) -> bool:

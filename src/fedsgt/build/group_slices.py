@@ -74,7 +74,7 @@ def first_updates(run: Config, data: ClientData, stack: Stack) -> NDArray[np.flo
     task = Task(f"first-updates-{run.training.seed}", (), slices)
     try:
         with InProcess(setup, stack) as engine:
-            start = _flat(engine.server.start(task))
+            start = _flat(engine.starter.start(task))
             updates = engine.updates(task)
     except RoundFailed as failed:
         raise failed.cause from None

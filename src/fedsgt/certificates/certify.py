@@ -83,7 +83,7 @@ def _served(folder: RunFolder, live: Live) -> ServedModules:
         modules.append(ServedModule(key=key, sha256=sha256, prefix=list(prefix)))
     groups = sorted({group for module in modules for group in module.prefix})
     return ServedModules(
-        groups={str(group): live.description.prints[group] for group in groups}, modules=modules
+        groups={str(group): live.description.group_fingerprints[group] for group in groups}, modules=modules
     )
 
 

@@ -84,7 +84,7 @@ def write_certificate(folder: Path, certificate: Certificate, key: SigningKey) -
     try:
         write_once(path, text.encode(), mode=0o666)
     except FileExistsError:
-        # The same again is fine: whoever completes a request a second time signs the same facts.
+        # An equal certificate may be there already: a request that is completed twice is signed twice.
         if _read(path) != envelope:
             raise InputError(
                 f"{path}: another certificate of this request is there; it is never replaced, so move it away"

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-# Upper ends far above any use: a slip of the finger is an error, and does not fill the memory.
+# The upper limits are far above any use, so that a number with a digit too many is an error at once.
 Positive = Annotated[int, Field(ge=1, le=10_000_000)]
 Few = Annotated[int, Field(ge=1, le=10_000)]
 Seed = Annotated[int, Field(ge=0)]
@@ -67,7 +67,7 @@ class Data(Section):
 
 
 class Grouping(Section):
-    """How slices are put into groups."""
+    """Grouping of the clients' slices."""
 
     method: Literal["random", "bac", "centered", "affinity", "updates"] = Field(
         "random", description="how slices are grouped"
@@ -85,7 +85,7 @@ class Grouping(Section):
 
 
 class PlanSection(Section):
-    """How groups are put into sequences of modules."""
+    """Sequences in which the groups are trained, a module for each step."""
 
     kind: Literal["rotations", "rotations-first", "iterative-rotations", "matching", "greedy", "tree"] = (
         Field("rotations", description="how the orders of groups are chosen")
@@ -179,7 +179,7 @@ class Privacy(Section):
 
 
 class Engine(Section):
-    """How training is carried out."""
+    """Execution of the training: engine, worker processes and remote clients."""
 
     name: Literal["in-process", "flower", "flower-sim"] = Field("in-process", description="engine")
     workers: Annotated[int, Field(ge=0, le=1024)] = Field(
@@ -230,7 +230,7 @@ class Unlearning(Section):
 
 
 class Serving(Section):
-    """How predictions are made."""
+    """Predictions: the sequences that make them, and the address of the service."""
 
     strategy: Literal["all", "min", "long", "merged"] = Field(
         "all", description="which live sequences are served"

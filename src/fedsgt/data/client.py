@@ -33,7 +33,7 @@ class RemoteClient:
     """A client whose records are on its own machine: what it registered with the server."""
 
     name: str
-    marks: tuple[str, ...]
+    slice_fingerprints: tuple[str, ...]
     """Fingerprints of its slices."""
     sizes: tuple[int, ...]
     """Number of records in each slice."""
@@ -46,7 +46,7 @@ class RemoteClient:
 
     def fingerprints(self) -> tuple[str, ...]:
         """Return the fingerprint of each slice."""
-        return self.marks
+        return self.slice_fingerprints
 
     def slice_sizes(self) -> tuple[int, ...]:
         """Return the number of records in each slice."""

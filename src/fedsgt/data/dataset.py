@@ -41,7 +41,7 @@ class Columns:
 class Dataset:
     """Records with labels from 0 to `label_count - 1`; `load_dataset` returns them in the order of ids."""
 
-    # Kept out of the printed form for the same reason as in `Client`.
+    # Not printed, for the same reason as in `Client`.
     records: tuple[Record, ...] = field(repr=False)
     label_count: int
     label_names: tuple[str, ...] | None = None

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fedsgt.engine.events import Listener, ignore
 from fedsgt.engine.pool import Failure, Inline, Pool, Processes
-from fedsgt.engine.rounds import OpenRound, Server, client_order, client_seed, updated
+from fedsgt.engine.rounds import OpenRound, RoundStarter, client_order, client_seed, updated
 from fedsgt.engine.task import Result, RoundFailed, Task, Update
 from fedsgt.engine.worker import Setup
 from fedsgt.errors import InputError
@@ -33,7 +33,7 @@ class InProcess:
     def __init__(self, setup: Setup, stack: Stack, tell: Listener = ignore) -> None:
         workers = setup.run.engine.workers
         self.setup, self.tell = setup, tell
-        self.server = Server(stack, setup.read_module, setup.run.training)
+        self.starter = RoundStarter(stack, setup.read_module, setup.run.training)
         self.pool: Pool = Processes(setup, workers) if workers else Inline(setup)
         self.capacity = workers + 1  # one more, so that no worker is idle while a round is averaged
         self.rounds: dict[int, OpenRound] = {}
@@ -48,7 +48,7 @@ class InProcess:
         records = {client: number for client, number in held.items() if number}
         if not records:
             raise InputError(f"module {task.key[:12]}: no client has a record in its groups")
-        opened = self.server.open(task, records)
+        opened = self.starter.open(task, records)
         for client in client_order(records):
             self.jobs += 1
             self.rounds[self.jobs] = opened
@@ -61,7 +61,7 @@ class InProcess:
         if arrived is None:
             return None
         opened, update = arrived
-        # Told after it was checked: a refused update leaves no line in the metrics.
+        # An update is told only after it was checked, so that a refused one leaves no line in the metrics.
         self.tell(updated(opened.task, update))
         return None if opened.waiting else opened.result()
 
@@ -84,7 +84,7 @@ class InProcess:
         self.pool.drop(numbers)
 
     def finish(self, state: Tensors) -> Tensors:
-        return self.server.stack.finish(state)
+        return self.starter.stack.finish(state)
 
     def predict(self, chains: Sequence[tuple[str, ...]], progress: Share = _untold) -> NDArray[np.float32]:
         """Return class probabilities of all test records (axis 1) under each chain of modules (axis 0)."""

@@ -222,7 +222,7 @@ def _serve(connection: Connection, setup: Setup) -> None:
             number, method, arguments = connection.recv()
         except (EOFError, OSError):
             return
-        # Made with the first job, so that a process that is never needed loads no model.
+        # The worker is made with the first job: a process that is never needed loads no model.
         if worker is None or isinstance(worker, Failure):
             worker = _worker(setup)
         connection.send(

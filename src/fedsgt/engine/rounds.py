@@ -23,8 +23,8 @@ from fedsgt.stack.stack import Stack
 LARGEST_LOSS = 1e30  # weighted by records it must still be a finite number
 
 
-class Server:
-    """Starts rounds of any module of a run."""
+class RoundStarter:
+    """Opens rounds of any module of a run, each from the parameters that it must start with."""
 
     def __init__(self, stack: Stack, read_module: ReadModule, training: Training) -> None:
         self.stack, self.read_module = stack, read_module

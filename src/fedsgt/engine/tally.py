@@ -1,4 +1,4 @@
-"""How far a training is, counted from its events, and each event as a line of text for logs."""
+"""Progress of a training, counted from its events, and each event as a line of text for logs."""
 
 from __future__ import annotations
 

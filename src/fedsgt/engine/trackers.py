@@ -1,4 +1,4 @@
-"""Where a run's metrics go: the file `metrics.jsonl`, and on request TensorBoard or MLflow.
+"""Trackers of a run's metrics: the file `metrics.jsonl`, and on request TensorBoard or MLflow.
 
 A tracker listens to the events of a training and is closed at its end.
 """

@@ -1,1 +1,1 @@
-"""The parties on machines of their own: their keys and settings, the server, the clients and the desk."""
+"""Parties on machines of their own: their keys and settings, the server, the clients and the desk."""

@@ -57,7 +57,7 @@ PRIVATE, PUBLIC = 0o600, 0o644
 def make_authority(
     folder: Path, hosts: Sequence[str] = (), *, port: int | None = None, desk_port: int | None = None
 ) -> list[Path]:
-    """Make what is missing of the authority and the server's folder, and return the new files.
+    """Make the files of the authority and of the server that are missing, and return them.
 
     The server listens on the first host, and its certificate holds for all of them.
     """
@@ -81,7 +81,7 @@ def make_authority(
 def make_client(
     folder: Path, name: str, *, server: str | None = None, desk: str | None = None, enrol: bool = True
 ) -> list[Path]:
-    """Make what is missing of a client's folder, and return the new files.
+    """Make the files of a client that are missing, and return them.
 
     With `enrol`, its public key is copied into the server's folder too.
     """
@@ -143,7 +143,7 @@ def check_signature(public: str, data: bytes, signature: bytes) -> bool:
     if len(signature) != 2 * NUMBER_BYTES:
         return False
     r, s = int.from_bytes(signature[:NUMBER_BYTES]), int.from_bytes(signature[NUMBER_BYTES:])
-    # With any s that holds, the curve's order less s holds too.
+    # With every valid s, the curve's order minus s is valid too; only the smaller one counts.
     if s > CURVE.group_order // 2:
         return False
     try:
@@ -167,7 +167,7 @@ def _two_words(key: ec.EllipticCurvePublicKey) -> str:
 
 
 def _keep(made: list[Path], path: Path, make: Callable[[], bytes], mode: int = PUBLIC) -> None:
-    """Make a file if there is none, and remove what a killed writer of it left."""
+    """Make a file if there is none, and remove an unfinished one of a killed writer."""
     for unfinished in path.parent.glob(f".{'[0-9a-f]' * 16}.{glob.escape(path.name)}"):
         remove_abandoned(unfinished)
     if not os.path.lexists(path):
@@ -177,7 +177,7 @@ def _keep(made: list[Path], path: Path, make: Callable[[], bytes], mode: int = P
 
 
 def _make_key(made: list[Path], path: Path, derived: Path, form: PrivateFormat) -> None:
-    """Make a private key, unless it or its derived file exists: another would not fit that file."""
+    """Make a private key, unless it or the file derived from it exists, which another key would not fit."""
     if derived.exists():
         return
 

@@ -19,7 +19,7 @@ from fedsgt.errors import InputError
 from fedsgt.files.optional import check_flower
 
 PR_SET_PDEATHSIG = 1
-STOP_SECONDS = 8.0  # Flower's processes force themselves to end after five
+STOP_SECONDS = 8.0  # seconds; Flower's processes force themselves to end after five
 QUIET = {
     "FLWR_TELEMETRY_ENABLED": "0",
     "FLWR_DISABLE_UPDATE_CHECK": "1",
@@ -40,7 +40,8 @@ class Child:
             log.replace(log.with_name(f"{log.name}.1"))
         launcher = [sys.executable, "-m", "fedsgt.federation.processes", str(os.getpid())]
         with log.open("wb") as output:
-            # A session of its own: Ctrl-C is for this process to deal with, which then ends its children.
+            # The child has a session of its own, so that Ctrl-C reaches only this process, which then ends
+            # its children.
             self.process = subprocess.Popen(
                 [*launcher, *arguments],
                 stdin=subprocess.DEVNULL,
@@ -55,7 +56,7 @@ class Child:
         return self.process.poll() is not None
 
     def last_words(self) -> str:
-        """Return how it ended, in one line: the signal that ended it, or the last line of its log."""
+        """Return the reason of the process's end in one line: a signal, or the last line of its log."""
         code = self.process.poll()
         if code is not None and code < 0:
             return signal.Signals(-code).name
@@ -66,7 +67,7 @@ class Child:
 
     def stop(self, patience: float = STOP_SECONDS) -> None:
         """End the process, by force after `patience` seconds."""
-        # Not by force at first: a SuperNode signs off then, and may connect again at once.
+        # The first signal is not a kill: a SuperNode signs off then, and may connect again at once.
         if not self.ended:
             self.process.terminate()
         try:
@@ -85,7 +86,7 @@ class RestartedChild:
         self.pause, self.due, self.born = FIRST_PAUSE, 0.0, 0.0
 
     def tend(self) -> bool:
-        """Start the child if that is due, and return whether it was; to be called again and again."""
+        """Start the child if that is due, and return whether it was; call this again and again."""
         now = time.monotonic()
         if self.child is not None and self.child.ended and not self.due:
             self.pause = FIRST_PAUSE if now - self.born > LASTING else min(2 * self.pause, LONGEST_PAUSE)
@@ -106,7 +107,8 @@ class RestartedChild:
 @contextmanager
 def only_one(folder: Path, party: str) -> Iterator[None]:
     """Refuse a second server, or client, on the same folder."""
-    from fedsgt.files.locks import Busy, only_holder  # not for the launcher below, which is to be quick
+    # Imported here, since the launcher below must start fast.
+    from fedsgt.files.locks import Busy, only_holder
 
     with ExitStack() as held:
         try:
@@ -124,7 +126,7 @@ def flower_command(name: str) -> str:
 
 def flower_environment(home: Path) -> dict[str, str]:
     """Return the environment of Flower's processes: own settings, no reports, no downloads."""
-    own = str(Path(sys.executable).parent)  # they start one another by name
+    own = str(Path(sys.executable).parent)  # Flower's processes start one another by name
     path = os.pathsep.join([own, os.environ.get("PATH", os.defpath)])
     return {**os.environ, **QUIET, "FLWR_HOME": str(home), "PATH": path}
 
@@ -147,7 +149,8 @@ def stop_signals() -> Iterator[threading.Event]:
 
 def _become(parent: int, arguments: list[str]) -> None:
     """Turn this process into the command, which the system ends as soon as the parent is gone."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # a shell's background jobs ignore it; Flower relies on it
+    # Flower relies on SIGINT, which a shell's background jobs ignore.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
         if os.getppid() != parent:

@@ -1,4 +1,4 @@
-"""What each party is told about itself: the server's `server.toml` and a client's `client.toml`."""
+"""Settings of a federation's parties: the server's `server.toml` and a client's `client.toml`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from fedsgt.errors import InputError
 SERVER_FILE, CLIENT_FILE = "server.toml", "client.toml"
 # Sections of a run's settings that shape a module: the server sends these to the clients, and no other.
 SENT_SECTIONS = ("model", "peft", "training", "privacy")
-# They stand beside the clients' folders.
+# Names of files and folders that stand beside the clients' folders.
 TAKEN_NAMES = ("server", "ca.key", "ca.crt")
 MAX_NAME_BYTES = 100
 _ADDRESS = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\s:/\[\]]+):([0-9]{1,5})")
@@ -37,10 +37,11 @@ Settings = TypeVar("Settings", bound="PartySettings")
 
 
 def check_name(name: str) -> str:
-    """A client's name is also that of its folder; `~` marks a client that came back."""
+    """Check that a client's name can be the name of its folder, and return it."""
     wrong = ""
     if not name or not name.isprintable() or name != name.strip():
         wrong = "it is empty, begins or ends with a blank, or has a character that cannot be printed"
+    # `~` would look like a client that came back, which gets a name such as hospital-3~2.
     elif any(mark in name for mark in "/\\~") or name.startswith((".", "-")):
         wrong = "it has /, \\ or ~ in it, or begins with . or -"
     elif name.casefold() in TAKEN_NAMES:
@@ -53,7 +54,7 @@ def check_name(name: str) -> str:
 
 
 def check_address(text: str) -> str:
-    """`HOST:PORT`; an IPv6 host stands in brackets."""
+    """Check that the text is `HOST:PORT`, with an IPv6 host in brackets, and return it."""
     match = _ADDRESS.fullmatch(text)
     if not match or not 0 < int(match[2]) < 2**16:
         raise InputError(f"{text!r} is no address; write HOST:PORT, such as 127.0.0.1:9092 or [::1]:9092")
@@ -61,15 +62,17 @@ def check_address(text: str) -> str:
 
 
 def _beside(value: object, info: ValidationInfo) -> object:
-    """A file's path, seen from the folder of the settings."""
+    """Return the path of a file; a relative one starts at the folder of the settings."""
     if not isinstance(value, str | Path) or not str(value) or "\0" in str(value):
         raise ValueError(f"{value!r} is not allowed; it should be the path of a file or folder")
     return _folder(info) / os.path.expanduser(value)
 
 
 def _beside_if_path(text: str, info: ValidationInfo) -> str:
-    """The same for what may also be a name on the hub: a path is what is there, or is written as one."""
+    """Return a path as `_beside` does, or the text itself if it must be a name on the hub."""
     path = os.path.join(_folder(info), os.path.expanduser(text))
+    # A name on the hub looks like a relative path, so it counts as a path only if a file is there or if it
+    # is written as one: then a file that is missing is reported as such.
     written = text.startswith((".", "~")) or text.endswith(".parquet")
     return path if written or os.path.exists(path) else text
 
@@ -86,7 +89,7 @@ Port = Annotated[int, Field(ge=1, le=65535)]
 
 
 class PartySettings(Section):
-    """All paths in it are absolute, once read."""
+    """Settings of one party; all paths in them are absolute, once read."""
 
     _folder: Path = PrivateAttr()
 
@@ -95,12 +98,12 @@ class PartySettings(Section):
 
     @property
     def folder(self) -> Path:
-        """Where the file lies, and with it the party's state."""
+        """Folder of the file, which also holds the party's state."""
         return self._folder
 
 
 class ServerSettings(PartySettings):
-    """The server: its SuperLink, where nodes connect, and its desk, where clients file deletions."""
+    """Settings of the server: its SuperLink, which nodes connect to, and its desk, which takes deletions."""
 
     host: Text = Field("127.0.0.1", description="address to listen on; 0.0.0.0 is all that the machine has")
     port: Port = Field(9092, description="port of the SuperLink, which the clients connect to")
@@ -119,7 +122,7 @@ class ServerSettings(PartySettings):
 
 
 class ClientData(Section):
-    """The client's own records, which stay on its machine."""
+    """Records of the client, which stay on its machine."""
 
     source: FileOrName = Field(description="a parquet file, a folder of them, or a hub data set")
     id_column: Text = Field("id", description="column of the records' stable ids")
@@ -136,7 +139,7 @@ class ClientData(Section):
 
 
 class ClientModel(Section):
-    """The model on the client's machine."""
+    """Model on the client's machine."""
 
     backbone: FileOrName | None = Field(
         None,
@@ -146,7 +149,7 @@ class ClientModel(Section):
 
 
 class ClientPrivacy(Section):
-    """What the client insists on: it takes part in no run that protects its records less."""
+    """Least protection of its records that the client accepts; it takes part in no run with less."""
 
     epsilon: Annotated[float, Field(gt=0)] | None = Field(
         None,
@@ -157,7 +160,7 @@ class ClientPrivacy(Section):
 
 
 class ClientSettings(PartySettings):
-    """One client: who it is, whom it connects to, and where its data are."""
+    """Settings of one client: its name, the server that it connects to, and its data."""
 
     name: Annotated[str, AfterValidator(check_name)] = Field(description="the client's name")
     server: Address = Field("127.0.0.1:9092", description="the server's SuperLink, HOST:PORT")
@@ -177,16 +180,17 @@ class ClientSettings(PartySettings):
 
 
 def load_server(path: Path | str) -> ServerSettings:
-    """The server's settings, from the file or the folder that it lies in."""
+    """Read the server's settings from the file, or from the folder that it lies in."""
     return _load(ServerSettings, Path(path), SERVER_FILE)
 
 
 def load_client(path: Path | str) -> ClientSettings:
-    """A client's settings, from the file or the folder that it lies in."""
+    """Read a client's settings from the file, or from the folder that it lies in."""
     return _load(ClientSettings, Path(path), CLIENT_FILE)
 
 
 def server_of(run: Config) -> ServerSettings:
+    """Read the settings of the server that a run with remote clients names."""
     if run.engine.server is None:
         raise InputError(
             "engine.server: not given; with data.partition remote it is the folder of fedsgt server"
@@ -195,13 +199,17 @@ def server_of(run: Config) -> ServerSettings:
 
 
 def starter(kind: type[PartySettings], given: Mapping[str, Any], path: Path) -> bytes:
-    """A commented file for this path, with these values and the defaults of the rest; checked like any."""
+    """Return a commented file of settings with these values and the defaults of all others.
+
+    It is checked as if it were read from `path`, so that no starter is written that cannot be loaded.
+    """
     text = _commented(kind, given)
     _check(kind, tomllib.loads(text), path)
     return text.encode()
 
 
 def _commented(kind: type[BaseModel], given: Mapping[str, Any]) -> str:
+    """Return the TOML text of a model and, below it, of its sections, each key under its description."""
     lines, sections = [], []
     for key, field in kind.model_fields.items():
         section = field.annotation
@@ -210,7 +218,7 @@ def _commented(kind: type[BaseModel], given: Mapping[str, Any]) -> str:
             continue
         value = given.get(key, field.get_default())
         text = str(value) if isinstance(value, Path) else value
-        # What has no default stands there as an example, commented out.
+        # A key without a default is shown as an example that is commented out.
         line = f"# {key} = {(field.examples or [''])[0]}\n" if value is None else tomli_w.dumps({key: text})
         lines.append(f"# {field.description}\n{line}")
     return "".join([*lines, *sections])

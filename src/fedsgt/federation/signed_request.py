@@ -27,7 +27,8 @@ from fedsgt.files.encoding import frames, signed_json
 from fedsgt.runs.state import DeletedData, Live
 from fedsgt.unlearning.request import DeletionPart, Scope, records_left
 
-# The node key signs other things too, for Flower; none of them begins so. Part of every signature.
+# Every signed text begins with this: the node key signs other texts for Flower, and none of them may pass for
+# a request.
 DOMAIN = b"fedsgt.petition.1\n"
 # With 66 bytes a hash, this stays below the 1 MB that the desk reads of one request.
 MOST_RECORDS = 10_000
@@ -50,7 +51,7 @@ Reason = Literal[
 
 
 class RequestRefused(InputError):
-    """A request that is not carried out, and why."""
+    """A request that is not carried out; the message says why."""
 
     def __init__(self, reason: Reason, message: str) -> None:
         super().__init__(message)
@@ -72,9 +73,9 @@ class RequestBody(BaseModel):
     nonce: Number
     scope: Scope
     slices: list[Count]
-    """Slices that lose data, in order; empty if the whole client is to go."""
+    """Slices that lose data, in order; empty if the request deletes the whole client."""
     records: dict[str, list[Hash]]
-    """Salted hashes of the records to delete, by slice; empty if whole slices or the client are to go."""
+    """Salted hashes of the records to delete, by slice; empty if whole slices or the client are deleted."""
 
     def signed_bytes(self) -> bytes:
         """Return the canonical form, over which the signature is made."""
@@ -106,7 +107,7 @@ class SignedRequest:
 
     @cached_property
     def content(self) -> str:
-        """Hash of this very request; a client that signs the same again gets another one."""
+        """Hash of this very request; another request for the same data has another one."""
         return hashlib.sha256(frames(DOMAIN, self.body.signed_bytes(), self.signature)).hexdigest()
 
     @property
@@ -116,7 +117,7 @@ class SignedRequest:
         return f"petition/{self.body.client}/{self.body.nonce}"
 
     def parts(self, live: Live) -> list[DeletionPart]:
-        """Return what the request deletes of the run as it is now, without what is deleted already."""
+        """Return the parts of the deletion in the run as it is now, without data that is deleted already."""
         numbers = [self.number] if self.body.scope != "client" else self._all_of_its(live)
         parts = [part for number in numbers if (part := self._part(live, number)) is not None]
         if not parts:
@@ -130,7 +131,7 @@ class SignedRequest:
         return [number for number, entry in enumerate(entries) if entry.node == entries[self.number].node]
 
     def _part(self, live: Live, number: int) -> DeletionPart | None:
-        """Return what is deleted of one client; None if nothing of it is left."""
+        """Return the deletion from one client; None if nothing of it is left."""
         body, left = self.body, records_left(live, number)
         gone = live.deleted.get(number, DeletedData())
         named = body.slices if body.scope != "client" else range(len(left))
@@ -163,7 +164,7 @@ def sign_record_requests(
 def sign_request(
     key: EllipticCurvePrivateKey, run: str, client: Client, slices: Sequence[int] | None
 ) -> Envelope:
-    """Sign a request to delete these slices, or all that the client has."""
+    """Sign a request to delete these slices, or all data of the client."""
     if slices is None:
         return _signed(key, run, client, "client", [], {})
     return _signed(key, run, client, "slice", sorted(set(slices)), {})
@@ -198,7 +199,7 @@ def read_request(envelope: object) -> tuple[RequestBody, str]:
         body = RequestBody.model_validate(envelope["body"])
     except ValidationError as error:
         first = error.errors()[0]
-        # A key of the sender's choice is not repeated to the terminal that shows the answer.
+        # Unknown keys are not repeated in the message: their texts are the sender's, and end on a terminal.
         keys = [str(part) if isinstance(part, int) or part.isidentifier() else "?" for part in first["loc"]]
         where = ".".join(["body", *keys])
         raise RequestRefused("malformed", f"{where}: {first['msg'].removeprefix('Value error, ')}") from None
@@ -231,7 +232,7 @@ def _signed(
 def _signature_bytes(text: object) -> bytes:
     with suppress(binascii.Error, ValueError):
         found = base64.b64decode(text if isinstance(text, str) else "", validate=True)
-        # Decoders let some padding pass that is none: only one spelling of the same bytes counts.
+        # Decoders accept wrong padding, so the text is compared: only one spelling of the same bytes counts.
         if found and base64.b64encode(found).decode() == text:
             return found
     raise RequestRefused("malformed", "signature: not a text in base64")

@@ -30,7 +30,7 @@ LOSS, LIRA = "loss threshold", "LiRA"
 
 
 @dataclass(frozen=True)
-class Case:
+class AttackResult:
     """Success of one attack on one system."""
 
     auc: Interval
@@ -40,7 +40,7 @@ class Case:
     """Scores of the deleted and of the unseen records."""
 
     @classmethod
-    def of(cls, scores: Floats, deleted: int) -> Case:
+    def of(cls, scores: Floats, deleted: int) -> AttackResult:
         members, others = scores[:deleted], scores[deleted:]
         found = {f"{at}%": membership.true_positives(members, others, at) for at in FALSE_POSITIVES}
         return cls(membership.auc(members, others), found, (members, others))
@@ -53,8 +53,8 @@ class Case:
 class Attack:
     """Success of one attack before and after the deletions; no `after` if nothing is served now."""
 
-    before: Case
-    after: Case | None
+    before: AttackResult
+    after: AttackResult | None
 
     @property
     def drop(self) -> Interval | None:
@@ -172,7 +172,7 @@ def _attacks(systems: list[Floats | None], shadows: Floats, inside: Flags) -> di
 
     found = {}
     for name, scores in ((LOSS, membership.loss_scores), (LIRA, lira)):
-        before, after = (None if said is None else Case.of(scores(said), deleted) for said in systems)
+        before, after = (None if said is None else AttackResult.of(scores(said), deleted) for said in systems)
         assert before is not None
         found[name] = Attack(before, after)
     return found

@@ -140,7 +140,7 @@ def _plan(known: Description, clients: Sequence[Client]) -> Plan:
         for size, group in zip(client.slice_sizes(), groups, strict=True)
         if size
     }
-    # Where a lost group stood in the sequences is no longer described; the end is as good as any place.
+    # Nothing says any more at which place a lost group stood in the sequences, so it is put at the end.
     lost = sorted(held.difference(*known.sequences))
     orders = (tuple(group for group in (*order, *lost) if group in held) for order in known.sequences)
     return Plan.of(known.plan, known.groups, list(dict.fromkeys(order for order in orders if order)))

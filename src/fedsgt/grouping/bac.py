@@ -29,7 +29,7 @@ def match_clusters(problem: Problem, vectors: Floats) -> Ints:
     """
     group_of = np.full(problem.total, -1)
     sums = np.zeros((problem.groups, vectors.shape[1]))
-    # Which client is in which group so far; a client at its limit may only go on in these.
+    # Clients (rows) and the groups they are in so far: a client at its limit gets no further group.
     joined = np.zeros((len(problem.slices), problem.groups), dtype=bool)
     # Stage l gives each group its l-th slice, as in the appendix.
     for stage, members in enumerate(base_clusters(vectors, problem.groups), start=1):

@@ -41,7 +41,7 @@ class Entry:
     """SHA-256 over the run and all fields of the entry, the previous hash among them."""
 
 
-class Row(NamedTuple):
+class LedgerRow(NamedTuple):
     """Entry as the table holds it; its values may be of any type until `Chain` has checked them."""
 
     position: int
@@ -66,15 +66,17 @@ def key_hash(run: str, key: str) -> str:
 
 
 def make_row(
-    run: str, before: Row | None, kind: Kind, time: str, body: dict[str, Any], key: str | None
-) -> Row:
+    run: str, before: LedgerRow | None, kind: Kind, time: str, body: dict[str, Any], key: str | None
+) -> LedgerRow:
     """Return the row that follows `before`; if the clock went backwards, the time stays the same."""
     if not isinstance(kind, Kind):
         raise InputError(f"ledger kind {kind!r} is unknown; one of {', '.join(Kind)}")
     # The first entry follows zeros: its hash too depends on a previous one.
     position, previous = (before.position + 1, before.hash) if before else (1, NO_HASH)
     # A plain text, not the enum's member: database drivers have ideas of their own about enums.
-    row = Row(position, kind.value, max(time, before.time if before else ""), _text(body), previous, key, "")
+    row = LedgerRow(
+        position, kind.value, max(time, before.time if before else ""), _text(body), previous, key, ""
+    )
     return row._replace(hash=_digest(run, row))
 
 
@@ -90,7 +92,7 @@ def _text(body: dict[str, Any]) -> str:
     raise InputError(f"body of a ledger entry: {problem}; it is an object of JSON values, NaN not among them")
 
 
-def _digest(run: str, row: Row) -> str:
+def _digest(run: str, row: LedgerRow) -> str:
     # With the run, so that the entries of one run do not pass for those of another.
     parts = (row.position, row.kind, row.time, row.previous, row.key or "", row.body)
     return hashlib.sha256(frames("fedsgt.ledger.1", run, *parts)).hexdigest()
@@ -104,7 +106,7 @@ class Chain:
 
     def __init__(self, run: str, where: str) -> None:
         self.run, self.where = run, where
-        self.last: Row | None = None
+        self.last: LedgerRow | None = None
         # The highest position that was ever read and its hash, checked or not: a shorter ledger was cut off.
         self.seen = 0, NO_HASH
         self._hashes: list[str] = []
@@ -131,9 +133,9 @@ class Chain:
         with self._lock:
             self._see(position, code, seen)
 
-    def check(self, rows: Iterable[Sequence[Any]], start: int, end: int) -> list[Row]:
+    def check(self, rows: Iterable[Sequence[Any]], start: int, end: int) -> list[LedgerRow]:
         """Check and return rows, which must go without gaps from position `start` at least to `end`."""
-        found = [Row(*values) for values in rows]
+        found = [LedgerRow(*values) for values in rows]
         with self._lock:
             for expected, row in enumerate(found, start):
                 if row.position != expected:
@@ -153,7 +155,7 @@ class Chain:
         if position > self.seen[0]:
             self.seen = position, code
 
-    def _accept(self, row: Row) -> None:
+    def _accept(self, row: LedgerRow) -> None:
         # Known rows are hashed again too: their fields may have been changed and the hash left as it was.
         if row.hash != self._recomputed(row):
             self._fail(row.position, "does not match its hash: something in it was changed")
@@ -162,7 +164,7 @@ class Chain:
         elif row.hash != self._hashes[row.position - 1]:
             self._fail(row.position, "is not as it was before")
 
-    def _join(self, row: Row) -> None:
+    def _join(self, row: LedgerRow) -> None:
         if row.previous != (self.last.hash if self.last else NO_HASH):
             self._fail(row.position, "does not follow the entry before: it names another hash")
         if self.last and row.time < self.last.time:
@@ -173,7 +175,7 @@ class Chain:
             self._positions[row.key] = row.position
         self.last = row
 
-    def _recomputed(self, row: Row) -> str | None:
+    def _recomputed(self, row: LedgerRow) -> str | None:
         try:
             return _digest(self.run, row)
         except InputError:  # a value of a type that no entry has, put there by another program

@@ -23,7 +23,7 @@ from fedsgt.ledger.chain import (
     CorruptLedger,
     Entry,
     LedgerError,
-    Row,
+    LedgerRow,
     key_hash,
     make_row,
 )
@@ -41,7 +41,7 @@ _LAST_POSITION = 2**63 - 1
 _OF_RUN = ENTRIES.c.run == bindparam("run")
 _HEAD = select(ENTRIES.c.position, ENTRIES.c.hash).where(_OF_RUN).order_by(ENTRIES.c.position.desc()).limit(1)
 _ROWS = (
-    select(*(ENTRIES.c[name] for name in Row._fields))
+    select(*(ENTRIES.c[name] for name in LedgerRow._fields))
     .where(_OF_RUN, ENTRIES.c.position.between(bindparam("start"), bindparam("end")))
     .order_by(ENTRIES.c.position)
 )
@@ -157,7 +157,7 @@ class Ledger:
     def _catch_up(self, connection: Connection) -> None:
         self._rows(connection, max(1, len(self._chain)))
 
-    def _rows(self, connection: Connection, start: int, end: int | None = None) -> list[Row]:
+    def _rows(self, connection: Connection, start: int, end: int | None = None) -> list[LedgerRow]:
         at_least = end or self._chain.seen[0]
         values = {"run": self.run, "start": start, "end": end or _LAST_POSITION}
         with reported("read", self._database.where):
@@ -172,7 +172,7 @@ class Writer:
         """Use `Ledger.writing` instead."""
         self._ledger, self._connection = ledger, connection
         self._failure: LedgerError | None = None
-        self._new: list[Row] = []
+        self._new: list[LedgerRow] = []
         ledger._catch_up(connection)
         # The lock is held, so this stays the last committed entry until the writer commits.
         self._base = ledger._chain.last
@@ -209,10 +209,10 @@ class Writer:
         self._new.append(row)
         return row.entry()
 
-    def _last(self) -> Row | None:
+    def _last(self) -> LedgerRow | None:
         return self._new[-1] if self._new else self._base
 
-    def _committed(self, start: int, end: int) -> list[Row]:
+    def _committed(self, start: int, end: int) -> list[LedgerRow]:
         # Not beyond the base: rows that may still be rolled back must not get into the ledger's chain.
         with self._unless_failed("read"):
             return self._ledger._rows(self._connection, start, end) if start <= end else []

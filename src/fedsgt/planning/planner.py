@@ -39,7 +39,7 @@ class PlanScore:
     deletion_rate: float
     """Expected requests up to the exhausting one, if all are for single slices."""
     deletion_rate_clients: Estimate | None
-    """The same if all requests are for whole clients; None if the stream has none of these."""
+    """Expected number of requests if all are for whole clients; None if the stream has no such request."""
     traffic: ExpectedTraffic
     module_bytes: int
     """Size of one module."""

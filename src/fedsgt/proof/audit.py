@@ -59,7 +59,7 @@ class Auditor:
         self.groups = {entry.key: entry.groups for entry in live.description.modules}
         self.prefixes = {entry.key: entry.prefix for entry in live.description.modules}
         self.chain = {entry.position: entry.hash for entry in folder.ledger.entries()}
-        # What more than the dependence is looked at, by kind.
+        # Checks that some kinds of files need besides that of their dependence.
         self.checks: dict[ArtefactKind, Callable[[StoredFile], str | None]] = {
             MODULE: self._check_module,
             MANIFEST: self._check_manifest,

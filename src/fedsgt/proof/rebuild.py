@@ -69,8 +69,8 @@ def _judged(known: Description, prepared: Prepared) -> dict[tuple[int, ...], tup
         target = targets[groups]
         others = [
             group
-            for group, *marks in zip(groups, entry.prefix, target.prefix, strict=True)
-            if len({*marks}) > 1
+            for group, *fingerprints in zip(groups, entry.prefix, target.prefix, strict=True)
+            if len({*fingerprints}) > 1
         ]
         # The most telling reason first: other data explains another key, and both make a comparison moot.
         if others:

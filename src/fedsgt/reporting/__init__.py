@@ -1,1 +1,1 @@
-"""Tell what a run is and what to expect of it: its status, forecast, history, costs, and the report."""
+"""Views of a run for people and programs: status, forecast, history, costs, and the report."""

@@ -35,7 +35,7 @@ class ComparedRun:
 
     path: Path
     system: str
-    """What is trained, in words."""
+    """System that the run trains, in words."""
     accuracy: dict[str, float] | None
     """Accuracy as served, with its interval; None if what is live now was not evaluated."""
     test_records: int | None
@@ -112,7 +112,7 @@ class OtherRuns:
 
 def named_runs(folder: RunFolder, paths: Iterable[Path]) -> OtherRuns:
     """Open the runs that somebody named; a run that is missing, or is the run itself, is an error."""
-    found = {path.resolve(): path for path in paths}  # a run named twice is shown once
+    found = {path.resolve(): path for path in paths}  # a dict, so that a run named twice is shown once
     if folder.path.resolve() in found:
         raise InputError(
             f"{found[folder.path.resolve()]}: the run itself; give other runs to compare it with"
@@ -192,7 +192,7 @@ def _row(folder: RunFolder, live: Live, found: Costs) -> ComparedRun:
 
 
 def system_of(config: Config, description: Description) -> str:
-    """Return in words what a run trains."""
+    """Return the name of the system that a run trains, in words."""
     training = config.training
     parts = _isolated(description.sequences)
     cut = f" in {parts} isolated parts" if parts > 1 else ""
@@ -211,7 +211,7 @@ def peft_in_words(config: Config) -> str:
 
 
 def _isolated(sequences: Iterable[Sequence[int]]) -> int:
-    """Return into how many sets the groups fall such that no sequence has groups of two of them."""
+    """Count the parts into which the groups fall if no sequence may cross from one part to another."""
     parts: list[set[int]] = []
     for order in sequences:
         joined = set(order).union(*(part for part in parts if not part.isdisjoint(order)))
@@ -220,7 +220,7 @@ def _isolated(sequences: Iterable[Sequence[int]]) -> int:
 
 
 def _group_chances(description: Description) -> Chances | None:
-    """Return the chance of each group to be hit, if a request is for any slice that has records alike.
+    """Return the chance of each group to be hit if every slice with records is equally likely.
 
     None if no slice has records: then the plan's own, equal chances hold.
     """

@@ -1,4 +1,4 @@
-"""Count what a run's training cost, and what it asks of a client.
+"""Costs of a run's training, in all and for each client.
 
 Times come from the run's metrics; manifests have no clock, so that equal modules have equal manifests. The
 lines of a module are destroyed with it when a deletion hits it, so only modules that are there have a time.
@@ -24,7 +24,7 @@ from fedsgt.store import StoreError
 from fedsgt.theory import client_rounds_independent
 
 MEANS = ("messages", "modules", "down", "up")
-LONGEST = 1e9  # seconds; remote clients report their times themselves, and a longer one is no time
+LONGEST = 1e9  # seconds; remote clients report their own times, and a longer one cannot be true
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class LineFit:
     """Straight line through the seconds of modules over their records, by least squares."""
 
     start: float
-    """Seconds at no records."""
+    """Seconds that a module takes with no records at all."""
     a_record: float
     """Seconds for each record."""
     explained: float
@@ -62,7 +62,7 @@ class LineFit:
 
 @dataclass(frozen=True)
 class ClientCosts:
-    """What one whole training asks of a client, if each module travels alone."""
+    """Rounds and bytes of a client in one whole training, if each module travels alone."""
 
     rounds: float
     """Mean number of rounds over all clients; an update of a module is a round."""
@@ -79,7 +79,7 @@ class ClientCosts:
 
     @property
     def down(self) -> float | None:
-        """Mean bytes to a client: what each round starts from, and the frozen modules below."""
+        """Mean bytes to a client: the start of each round, and the frozen modules below."""
         return None if self.module_bytes is None else (self.rounds + self.fetched) * self.module_bytes
 
     @property

@@ -22,7 +22,7 @@ from fedsgt.unlearning.request import records_left
 Chances = NDArray[np.float64]
 SAFE = 0.9  # below this chance of still serving it is time to retrain
 FARTHEST = 1000  # most requests that are looked ahead for that moment
-# Simulated streams of requests, where there are too many groups for an exact expectation; batches bound
+# Simulated streams of requests, if there are too many groups for an exact expectation; batches bound
 # the memory.
 STREAMS, BATCH = 20_000, 500
 TRIALS = 400  # streams whose mean is an expected accuracy: each may need a scoring of all test records
@@ -30,7 +30,7 @@ TRIALS = 400  # streams whose mean is an expected accuracy: each may need a scor
 
 @dataclass(frozen=True)
 class FragileGroup:
-    """A live group, and what its loss would take."""
+    """A live group, and the loss if a request hits it."""
 
     group: int
     modules: int
@@ -43,7 +43,7 @@ class FragileGroup:
 
 @dataclass(frozen=True)
 class SurvivalForecast:
-    """What is left after further requests; the lists begin with 0 further requests."""
+    """Live part of a run after further requests; the lists begin with 0 further requests."""
 
     alive: list[Estimate]
     """Chance that something is live."""
@@ -94,7 +94,7 @@ def _live_groups(prefixes: Sequence[Prefix], chances: Chances, requests: int) ->
     # The plan's own estimate goes through all its modules. With few requests it is faster to look where
     # each of them cuts each sequence.
     cuts = np.array([_cuts(path, plan.groups) for path in set(plan.sequences)], dtype=np.int16)
-    rng = np.random.default_rng(0)  # the same run gives the same figures
+    rng = np.random.default_rng(0)  # a fixed seed: the same run gives the same figures
     batches = [rng.choice(plan.groups, size=(BATCH, requests), p=prior) for _ in range(STREAMS // BATCH)]
     longest = np.concatenate(
         [np.minimum.accumulate(cuts[:, streams], axis=2).max(axis=0) for streams in batches]
@@ -115,7 +115,7 @@ def _cuts(path: Prefix, groups: int) -> list[int]:
 
 
 def fragile_groups(prefixes: Sequence[Prefix], chances: Chances) -> list[FragileGroup]:
-    """Return what the loss of each live group would take, the greatest loss first."""
+    """Return each live group with the loss if a request hits it, the greatest loss first."""
     nodes = {prefix[:depth] for prefix in prefixes for depth in range(1, len(prefix) + 1)}
     dying: dict[int, int] = {}
     for node in nodes:
@@ -141,9 +141,9 @@ def expected_accuracy(
     `score` returns the accuracy with the given live parts of the sequences, None if all are empty. An entry
     is None if nothing was live in any simulated stream.
     """
-    rng = np.random.default_rng(0)  # the same run gives the same page
+    rng = np.random.default_rng(0)  # a fixed seed: the same run gives the same page
     streams = rng.choice(len(chances), size=(TRIALS, requests), p=chances)
-    known: dict[tuple[Prefix, ...], float | None] = {}  # many streams leave the same
+    known: dict[tuple[Prefix, ...], float | None] = {}  # cached, as many streams leave the same
 
     def after(hits: frozenset[int]) -> float | None:
         left = tuple(live_prefix(prefix, hits) for prefix in prefixes)

@@ -1,4 +1,4 @@
-"""Read from the ledger what happened to a run: its requests one by one, and what was live after each.
+"""History of a run from its ledger: its requests one by one, and the live modules and groups after each.
 
 The run keeps no accuracies of the past: such figures would be made from data that is deleted now.
 """
@@ -18,7 +18,7 @@ from fedsgt.words import counted
 
 @dataclass(frozen=True)
 class LiveCounts:
-    """How much was live at some point; None stands for a number that is not known any more."""
+    """Numbers of live modules and groups at some point; None stands for a number that is no longer known."""
 
     modules: int | None
     groups: int | None
@@ -27,7 +27,7 @@ class LiveCounts:
 
 @dataclass(frozen=True)
 class PastRequest:
-    """A deletion request, and what was live after it."""
+    """A deletion request, and the live modules and groups after it."""
 
     position: int
     time: str
@@ -54,7 +54,7 @@ class PastRequest:
 
 @dataclass(frozen=True)
 class HistoryPoint:
-    """What was live after an event: a request or a training."""
+    """Live modules and groups after an event, which is a request or a training."""
 
     requests: int
     """Number of requests up to this point."""
@@ -65,11 +65,11 @@ class HistoryPoint:
 
 @dataclass(frozen=True)
 class History:
-    """All requests of a run, and what was live at each point."""
+    """All requests of a run, and the live modules and groups after each."""
 
     requests: list[PastRequest]
     steps: list[HistoryPoint]
-    """What was live at each point, in order; the last is the present."""
+    """Points in the order of time; the last is the present."""
 
     @property
     def retrained(self) -> bool:
@@ -124,13 +124,14 @@ def _destroyed(entries: Iterable[Entry]) -> dict[int, int]:
 
 
 class _PastLiveCounts:
-    """Counts what was live at earlier positions of the ledger."""
+    """Counts the live modules and groups at earlier positions of the ledger."""
 
     def __init__(self, live: Live, present: Collection[str]) -> None:
         self.live = live
         # Dead modules are not there any more, but they were trained while they were alive.
         self.known = {*present, *(entry.key for entry in live.dead_modules())}
-        self.found: dict[frozenset[int], LiveCounts] = {}  # by dead groups: many requests hit none anew
+        # Cached by dead groups, as many requests hit no further group.
+        self.found: dict[frozenset[int], LiveCounts] = {}
 
     def at(self, position: int, modules: int | None) -> LiveCounts:
         """Return the counts at a position; only `modules` is known from before the description was made."""

@@ -1,4 +1,4 @@
-"""Preview a deletion request: which modules would die, and what would still be served."""
+"""Preview of a deletion request: the modules that would die, and those that would still serve."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Prefixes = list[tuple[int, ...]]
 
 @dataclass(frozen=True)
 class ServingState:
-    """What the run can serve, before or after the request."""
+    """Serving ability of the run, before or after the request."""
 
     live_counts: LiveCounts
     sequences: int
@@ -44,7 +44,7 @@ class ServingState:
 
 @dataclass(frozen=True)
 class Impact:
-    """What a request would delete and destroy, and what the run could serve before and after it."""
+    """Effects of a request: data deleted, modules destroyed, and the state of serving before and after."""
 
     records: int
     """Number of records that would be deleted."""
@@ -73,7 +73,7 @@ def impact(
     accuracy: bool,
     progress: Callable[[float], None] = lambda share: None,
 ) -> Impact:
-    """Return what the deletions would do, and change nothing.
+    """Preview the deletions, and change nothing.
 
     Accuracies need torch, and a forward pass of each live prefix that was not evaluated before.
     """

@@ -1,4 +1,4 @@
-"""Tell what is live of a run, what happened to it, and how long it serves if requests go on."""
+"""Status of a run: its live modules, its past requests, and how long it will still serve."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class RetrainPolicy:
 
 @dataclass(frozen=True)
 class RunStatus:
-    """A run at one version of its ledger: what is live, its past, and its forecast."""
+    """State of a run at one version of its ledger: live modules, past requests, and forecast."""
 
     position: int
     """Position of the ledger's last entry."""

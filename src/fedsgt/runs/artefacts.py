@@ -31,7 +31,7 @@ from fedsgt.runs.dependencies import (
     stored_files,
 )
 
-if TYPE_CHECKING:  # a run's folder walks the registry itself when it is described anew
+if TYPE_CHECKING:  # only a type: the module of `RunFolder` imports this one
     from fedsgt.runs.folder import RunFolder
 
 CONFIG, DESCRIPTION, LEDGER = "run.toml", "run.json", "ledger.sqlite"
@@ -53,16 +53,16 @@ class ArtefactKind:
     names: tuple[str, ...]
     """Regular expressions, one for each part of the file's name."""
     made_of: Callable[[StoredFile], MadeOf]
-    """What a file of this kind depends on."""
+    """Function that returns the dependence of a file of this kind."""
     label: str | None = None
     """Name of the kind in the ledger and in certificates; None if no certificate lists it."""
     deep: bool = False
     """Whether files in folders below the last part of the name belong to it too."""
     split: Callable[[bytes, Dead], tuple[bytes, bytes]] | None = None
-    """Divide the content into what stays and what goes, where not the whole file has to go."""
+    """Function that divides the content into what stays and what goes; None if the whole file goes."""
     destroy: Remove = field(default=lambda folder, file, dead: file.remove())
     sweep: Callable[[RunFolder, StoredFile], None] = field(default=lambda folder, file: None)
-    """Remove the file if a writer that was stopped left it, or nothing needs it any more."""
+    """Function that removes the file if a stopped writer left it, or nothing needs it any more."""
 
     def claims(self, file: StoredFile) -> bool:
         """Whether the file is of this kind, or a link in place of a folder of such files."""
@@ -92,7 +92,7 @@ def _module_part(file: StoredFile) -> MadeOf:
 def _slice(file: StoredFile) -> MadeOf:
     if len(file.parts) == 1:
         return FromModules(None)
-    # Where activations were destroyed, an empty file stands in place of their folder.
+    # An empty file in place of the folder means that the activations were destroyed.
     return Nothing() if len(file.parts) == 2 and file.is_empty() else FromSlice(file.parts[1])
 
 
@@ -177,7 +177,7 @@ def bury_activations(cache: Path, fingerprint: str) -> None:
         # Moved away first: a folder that a worker writes into is never empty for long.
         with suppress(FileNotFoundError):
             place.rename(aside)
-        with suppress(FileExistsError):  # such a worker was faster, so once more
+        with suppress(FileExistsError):  # a worker has just made the folder again
             place.touch(exist_ok=False)
     remove_tree(aside)
     sync_folder(cache)
@@ -195,7 +195,7 @@ def remove_tree(place: Path) -> None:
 
 def _sweep_activations(folder: RunFolder, file: StoredFile) -> None:
     known = any(file.parts[1] in client.slices for client in folder.description.clients)
-    # Workers of an earlier training, against whom the empty file stood, are gone when a new one begins.
+    # The empty file kept out the workers of an earlier training, which are gone when a new one begins.
     buried = len(file.parts) == 2 and file.is_empty()
     if buried or not known or file.name.endswith(".tmp"):
         file.remove()
@@ -270,7 +270,7 @@ def kind_of(file: StoredFile) -> ArtefactKind | None:
 @cache
 def _kinds_at(top: str) -> tuple[ArtefactKind, ...]:
     """Return the kinds of files in this folder or of this name."""
-    # Kept, as a store has thousands of objects in a handful of folders.
+    # Cached, because a store has thousands of objects in a handful of folders.
     return tuple(kind for kind in REGISTRY if not kind.names or re.fullmatch(kind.names[0], top))
 
 

@@ -15,7 +15,7 @@ from fedsgt.runs.state import Live
 from fedsgt.store import Folder
 from fedsgt.store.objects import Objects, is_name
 
-if TYPE_CHECKING:  # a run's folder walks the registry itself when it is described anew
+if TYPE_CHECKING:  # only a type: the module of `RunFolder` imports this one
     from fedsgt.runs.folder import RunFolder
 
 
@@ -42,7 +42,7 @@ class StoredFile:
 
     def read(self) -> bytes:
         """Return the content; nothing if it is gone or is no plain file."""
-        # A link leads to what is somebody else's, and reading a pipe never ends.
+        # A link leads to somebody else's file, and reading a pipe may never end.
         if not self.plain:
             return b""
         if not isinstance(self.root, Folder):
@@ -59,10 +59,10 @@ class StoredFile:
         if is_name(self.name):
             self.root.delete(self.name)
             return
-        # Exports and folders put aside may have names that no object has.
+        # Exports and folders put aside may have names that no object of a store can have.
         self.path.unlink(missing_ok=True)
         for folder in self.path.parents[: len(self.parts) - 1]:
-            with suppress(OSError):  # not empty
+            with suppress(OSError):  # the folder is not empty
                 folder.rmdir()
         sync_existing(self.path.parent)
 
@@ -86,7 +86,7 @@ def stored_files(folder: RunFolder) -> list[StoredFile]:
 
 
 def _files_in(root: Folder, below: str = "") -> Iterator[StoredFile]:
-    # By `scandir`, which knows what is a link without a look at each file: a store has many thousands.
+    # `scandir` tells links without a look at each file, and a store has many thousands of files.
     # A folder that cannot be looked into is an error: it may hold anything, so it must not be passed over.
     with suppress(FileNotFoundError, NotADirectoryError), os.scandir(root.root / below) as entries:
         for entry in entries:
@@ -102,47 +102,47 @@ class Nothing:
     """No dependence on any record's content."""
 
     words: str = "nothing"
-    """What the file holds instead, for people."""
+    """Content of the file, in words."""
 
 
 @dataclass(frozen=True)
 class PartOfModule:
-    """A file of one module, or of its training."""
+    """Dependence on one module: its own file, or one of its training."""
 
     key: str
 
 
 @dataclass(frozen=True)
 class FromModules:
-    """Made of several modules; None if the file does not say of which."""
+    """Dependence on several modules; `keys` is None if the file does not name them."""
 
     keys: frozenset[str] | None
 
 
 @dataclass(frozen=True)
 class FromLines:
-    """Lines that are made of one module each; None for a line that names no module."""
+    """Dependence of each line on one module; None for a line that names no module."""
 
     keys: tuple[str | None, ...]
 
 
 @dataclass(frozen=True)
 class FromSlice:
-    """Made of the records of one slice."""
+    """Dependence on the records of one slice."""
 
     fingerprint: str
 
 
 @dataclass(frozen=True)
 class FromLiveModules:
-    """Made of all modules that were live at a position of the ledger; None if the file does not say."""
+    """Dependence on all modules live at a position of the ledger; None if the file does not name it."""
 
     position: int | None
 
 
 @dataclass(frozen=True)
 class FromTraining:
-    """Made of all modules that were trained until the file last changed."""
+    """Dependence on all modules that were trained until the file last changed."""
 
     changed: float
 
@@ -154,7 +154,7 @@ MadeOf: TypeAlias = (
 
 @dataclass(frozen=True)
 class Dead:
-    """What a run must not depend on any more, as opposed to what is live."""
+    """Modules and slices that no file of a run may depend on any more, and those that are live."""
 
     modules: frozenset[str]
     """Keys of the run's dead modules."""
@@ -165,9 +165,9 @@ class Dead:
 
     @classmethod
     def at(cls, live: Live, also: Iterable[str] = ()) -> Dead:
-        """Return what is dead when `live` is what is live; `also` are keys that no description has now."""
+        """Return what is dead in the state `live`; `also` has keys of dead modules that it does not list."""
         description = live.description
-        slices = {mark for client in description.clients for mark in client.slices}
+        slices = {fingerprint for client in description.clients for fingerprint in client.slices}
         return cls(
             modules=frozenset(entry.key for entry in live.dead_modules()).union(also),
             live_modules=frozenset(entry.key for entry in live.modules()),
@@ -176,7 +176,7 @@ class Dead:
         )
 
     def reaches(self, made_of: MadeOf) -> bool:
-        """Whether a file that was made so depends on anything dead."""
+        """Whether a file with this dependence depends on anything dead."""
         dead = False
         match made_of:
             case PartOfModule(key):

@@ -72,7 +72,7 @@ class Description(_Strict):
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """Return a copy with changed values."""
-        # Made anew, as pydantic's own copy would keep properties that were computed from the old values.
+        # Built anew: pydantic's own copy would keep cached properties that were computed from old values.
         values = {name: getattr(self, name) for name in type(self).model_fields}
         return type(self)(**(values | dict(update or {})))
 
@@ -124,12 +124,12 @@ class Description(_Strict):
         return depths
 
     @cached_property
-    def prints(self) -> dict[int, str]:
+    def group_fingerprints(self) -> dict[int, str]:
         """Fingerprint of each group that some module depends on."""
         return {
-            group: mark
+            group: fingerprint
             for entry in self.modules
-            for group, mark in zip(entry.groups, entry.prefix, strict=True)
+            for group, fingerprint in zip(entry.groups, entry.prefix, strict=True)
         }
 
     @cached_property
@@ -175,9 +175,9 @@ class Description(_Strict):
 
 
 def _beyond(client: ClientEntry, groups: list[int], hit: Collection[int]) -> tuple[object, ...]:
-    """Return what of a client must not change: all but its slices in groups that were hit."""
+    """Return the parts of a client that must not change: all but its slices in groups that were hit."""
     slices = zip(client.slices, client.records, groups, strict=False)
-    kept = [(mark, records) for mark, records, group in slices if group not in hit]
+    kept = [(fingerprint, records) for fingerprint, records, group in slices if group not in hit]
     return client.name, client.source, client.node, len(client.slices), kept
 
 

@@ -13,13 +13,13 @@ from fedsgt.runs.artefacts import REGISTRY, ArtefactKind, claimed_files
 from fedsgt.runs.dependencies import Dead, PartOfModule, StoredFile
 from fedsgt.store import Folder
 
-if TYPE_CHECKING:  # a run's folder destroys what depends on modules that a new description drops
+if TYPE_CHECKING:  # only a type: the module of `RunFolder` imports this one
     from fedsgt.runs.folder import RunFolder
 
 
 @dataclass(frozen=True)
 class Artefact:
-    """Something on disk that depends on data, as the ledger and certificates list it."""
+    """File that depends on data, as the ledger and certificates list it."""
 
     name: str
     kind: str
@@ -35,7 +35,7 @@ def doomed(folder: RunFolder, dead: Dead) -> list[Artefact]:
         if kind.label is not None and dead.reaches(made_of):
             key = made_of.key if isinstance(made_of, PartOfModule) else None
             data = _gone_bytes(kind, file, dead)
-            # What a link leads to is not destroyed, so no certificate may say it was.
+            # The target of a link is not destroyed, so no certificate may say that it was.
             label = kind.label if file.plain else "link"
             found.append(Artefact(file.name, label, hashlib.sha256(data).hexdigest(), key))
     return found
@@ -48,7 +48,7 @@ def _gone_bytes(kind: ArtefactKind, file: StoredFile, dead: Dead) -> bytes:
 
 
 def destroy(folder: RunFolder, dead: Dead, progress: Callable[[float], None] = lambda share: None) -> None:
-    """Destroy all that depends on anything dead; done again it finds nothing more to do.
+    """Destroy all files that depend on anything dead; doing it again changes nothing.
 
     The caller must hold the store's lock, and what is dead must be in the ledger already.
     """
@@ -64,7 +64,7 @@ def destroy(folder: RunFolder, dead: Dead, progress: Callable[[float], None] = l
 
 
 def _sync_all(folder: RunFolder) -> None:
-    """Make all removals durable, also those of an earlier attempt that was killed before it came to this."""
+    """Make all removals durable, also those of an earlier attempt that was killed before it could."""
     objects = folder.modules.objects
     for root in {folder.path.absolute(), *([objects.root] if isinstance(objects, Folder) else [])}:
         for place in (root, *root.iterdir()) if root.is_dir() else ():
@@ -73,7 +73,7 @@ def _sync_all(folder: RunFolder) -> None:
 
 
 def sweep(folder: RunFolder) -> None:
-    """Remove what stopped writers left, and what the run as it is described does not need."""
+    """Remove files that stopped writers left, and files that the described run does not need."""
     for kind, file in claimed_files(folder):
         if file.plain:
             kind.sweep(folder, file)

@@ -72,12 +72,13 @@ class RunFolder:
 
     @cached_property
     def _state(self) -> LiveState:
-        # Not `self` in the functions: a cycle would keep the ledger open after the last use of the folder.
+        # The functions do not hold `self`: a cycle would keep the ledger open after the last use of the
+        # folder.
         path = self.path
         return LiveState(self.ledger, lambda: read_description(path), lambda: _stamp(path / DESCRIPTION))
 
     def live(self) -> Live:
-        """Return what may be served and trained at this moment; ask again before every use."""
+        """Return the state of the run at this moment; ask again before every use."""
         return self._state.live()
 
     def present(self) -> frozenset[str]:
@@ -93,8 +94,8 @@ class RunFolder:
     def publishing(self) -> Iterator[Live]:
         """Hold the store's lock, under which everything that depends on data is written or destroyed.
 
-        What is live at the beginning may be written until the end: a deletion that comes meanwhile waits for
-        the lock, and then destroys it.
+        Files of modules that are live at the beginning may be written until the end: a deletion that comes
+        meanwhile waits for the lock, and then destroys them.
         """
         with self._store_lock.held():
             yield self.live()
@@ -115,7 +116,7 @@ class RunFolder:
         return self.path / CACHE
 
     def sweep(self) -> None:
-        """Remove what killed writers left, and what the run as it is described does not need."""
+        """Remove files that killed writers left, and files that the described run does not need."""
         sweep(self)
 
     @contextmanager
@@ -148,7 +149,7 @@ def read_description(path: Path) -> Description:
 
 
 def _stamp(file: Path) -> tuple[int, int, int]:
-    """Return what changes whenever the file is replaced."""
+    """Return numbers that change whenever the file is replaced."""
     found = file.stat()
     return found.st_ino, found.st_mtime_ns, found.st_size
 

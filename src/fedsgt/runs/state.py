@@ -82,8 +82,8 @@ class Live:
         for request in self.requests:
             # Earlier deletions are in the description already: there these slices have new fingerprints.
             for part in request.body["parts"] if request.position > self.description.as_of else ():
-                marks = self.description.clients[part["number"]].slices
-                found.update({marks[index]: None for index in part["slices"]})
+                fingerprints = self.description.clients[part["number"]].slices
+                found.update({fingerprints[index]: None for index in part["slices"]})
         return list(found)
 
     def prefixes(self, present: Collection[str]) -> list[tuple[int, ...]]:

@@ -22,7 +22,7 @@ from fedsgt.stack.prefix import Prefix
 from fedsgt.stack.stack import HEAD, Stack
 
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
-# What PEFT puts before the model's own names: one wrapper for prompts, two for everything else.
+# Prefixes that PEFT puts before the model's own names: one wrapper for prompts, two for all else.
 INSIDE, INSIDE_PROMPT = "base_model.model.", "base_model."
 
 

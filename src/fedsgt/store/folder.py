@@ -88,7 +88,7 @@ class Folder:
     def _prune(self, folder: Path) -> None:
         while folder != self.root and _remove_if_empty(folder):
             folder = folder.parent
-        # What was removed below is gone for good once the lowest folder that is left is synced.
+        # Removals further down are durable once the lowest folder that is left is synced.
         sync_folder(folder)
 
 

@@ -20,7 +20,7 @@ Participants = list[dict[str, Count]]
 
 
 class Origin(BaseModel):
-    """How a module was made; without times, so that the same training gives the same text."""
+    """Origin of a module, without times, so that the same training gives the same text."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 

@@ -12,7 +12,7 @@ from math import comb
 from fedsgt.errors import InputError
 from fedsgt.theory.numbers import check_slices, check_whole, harmonic, sizes_of_chosen
 
-# How far from 1 a prior of floats may sum; a prior of fractions must sum to 1 exactly.
+# Floats are rounded, so the sum of a prior of floats may be off by this; fractions must sum to 1 exactly.
 _FLOAT_PRIOR_TOLERANCE = Fraction(1, 10**9)
 # About a quarter of a gigabyte; each further root may double it.
 _MOST_SUBSET_SUMS = 1 << 20

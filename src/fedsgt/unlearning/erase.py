@@ -103,7 +103,8 @@ class SourceReader:
         if self._read_at is None:
             return False
         description, stamps = self._read_at
-        # The same object as long as the file is the same: comparing thousands of modules would take longer.
+        # Identity is enough: an unchanged file gives the same object, and comparing thousands of modules is
+        # slow.
         return description is not live.description or stamps != _stamps(self.folder, live)
 
     def _load(self, live: Live, numbers: set[int]) -> None:

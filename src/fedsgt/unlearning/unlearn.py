@@ -37,7 +37,7 @@ class KeyUsed(InputError):
 
 @dataclass(frozen=True)
 class Receipt:
-    """What a request did."""
+    """Result of a deletion request."""
 
     position: int
     """Position of the request in the ledger, which is its number."""

@@ -1,1 +1,1 @@
-"""One file a command."""
+"""Commands of `fedsgt`, each in a file of its own."""

@@ -1,4 +1,4 @@
-"""`fedsgt export`: a sequence of a run as an adapter that PEFT loads."""
+"""`fedsgt export`: write a sequence of a run as an adapter that PEFT loads."""
 
 from __future__ import annotations
 

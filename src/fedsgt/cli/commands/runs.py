@@ -1,4 +1,4 @@
-"""`fedsgt runs` and `fedsgt show`: what runs there are, and what is in one."""
+"""`fedsgt runs` and `fedsgt show`: list the runs of a folder, and show one of them."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from fedsgt.reporting.status import RunStatus
     from fedsgt.runs.folder import RunFolder
 
-WIDTH = 110  # columns of what goes into a file
+WIDTH = 110  # width of the page if it is written into a file
 
 
 def status(

@@ -99,7 +99,7 @@ def train_here(run: Config, path: Path, tell: Listener) -> RunFolder:
 
 
 def train_remote(run: Config, path: Path, tell: Listener) -> RunFolder:
-    """Train with clients that keep their records: the server that they are connected to does it."""
+    """Train with remote clients, through the server that they are connected to."""
     from fedsgt.files.optional import check_flower
 
     if run.engine.name != "flower":

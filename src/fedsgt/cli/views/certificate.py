@@ -1,4 +1,4 @@
-"""What a certificate says, on one screen."""
+"""Content of a certificate on one screen."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def certificate_text(certificate: Certificate) -> str:
-    """Return what was deleted, destroyed and served, and what the certificate proves.
+    """Return the certificate in words: what was deleted, destroyed and served, and what it proves.
 
     The file may come from anybody, so control characters in it are not sent to the terminal.
     """

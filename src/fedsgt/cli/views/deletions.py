@@ -1,4 +1,4 @@
-"""What a deletion did or would do: for `fedsgt unlearn`, its dry run, and `fedsgt withdraw`."""
+"""Results of deletions, for `fedsgt unlearn`, its dry run and `fedsgt withdraw`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What membership inference found: the table and the picture of `fedsgt forgetting`."""
+"""Results of membership inference: the table and the picture of `fedsgt forgetting`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from fedsgt.words import counted
 
 if TYPE_CHECKING:
-    from fedsgt.forgetting.measure import Attack, Case, Forgetting
+    from fedsgt.forgetting.measure import Attack, AttackResult, Forgetting
     from fedsgt.forgetting.membership import Interval
 
 
@@ -40,8 +40,8 @@ def _shown(number: Interval) -> str:
     return f"{number.value:>6.3f}  {between:<18}"
 
 
-def _rates(case: Case) -> str:
-    known = [f"{rate:.0%} at {at}" for at, rate in case.true_positives.items() if rate is not None]
+def _rates(result: AttackResult) -> str:
+    known = [f"{rate:.0%} at {at}" for at, rate in result.true_positives.items() if rate is not None]
     return ", ".join(known) or "too few records"
 
 
@@ -93,10 +93,10 @@ def draw_roc(path: Path, found: Forgetting) -> None:
     figure, axes = plt.subplots(figsize=(4.6, 4.4), layout="constrained")
     axes.plot([0, 1], [0, 1], color="lightgray", linewidth=1)
     for (name, attack), color in zip(found.attacks.items(), ("tab:blue", "tab:orange"), strict=True):
-        for system, case, style in (("before", attack.before, "-"), ("after", attack.after, "--")):
-            if case is not None:
-                label = f"{name}, {system}: {case.auc.value:.2f}"
-                axes.plot(*roc(*case.scores), color=color, linestyle=style, label=label)
+        for system, result, style in (("before", attack.before, "-"), ("after", attack.after, "--")):
+            if result is not None:
+                label = f"{name}, {system}: {result.auc.value:.2f}"
+                axes.plot(*roc(*result.scores), color=color, linestyle=style, label=label)
     axes.set_xlabel("unseen records taken for deleted ones")
     axes.set_ylabel("deleted records found")
     axes.set_aspect("equal")

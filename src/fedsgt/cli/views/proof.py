@@ -1,4 +1,4 @@
-"""What `fedsgt verify` and `fedsgt audit` found; that something is wrong stands first."""
+"""Findings of `fedsgt verify` and `fedsgt audit`, with every problem before all else."""
 
 from __future__ import annotations
 

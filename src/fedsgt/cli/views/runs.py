@@ -1,4 +1,4 @@
-"""What `fedsgt runs` and `fedsgt show` say about a run."""
+"""Facts about a run, for `fedsgt runs` and `fedsgt show`."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def summary_line(summary: dict[str, Any]) -> str:
 
 
 def run_json(folder: RunFolder) -> dict[str, Any]:
-    """Return all that `fedsgt show` knows about a run, for programs."""
+    """Return the facts that `fedsgt show` prints about a run, for programs."""
     description = folder.description
     return {
         **summary_json(folder),
@@ -69,7 +69,7 @@ def run_text(folder: RunFolder) -> str:
             for depth, group in enumerate(order, start=1)
         ]
         lines.append(f"{index:>8} " + "".join(cells))
-    if folder.config.store.url is None:  # elsewhere, asking for every size costs as many messages
+    if folder.config.store.url is None:  # a remote store takes a message for each size
         size = sum(path.stat().st_size for path in (folder.path / "modules").rglob("*") if path.is_file())
         lines += ["", f"on disk    {shown_bytes(size)} of modules"]
     return "\n".join(lines)

@@ -15,7 +15,7 @@ from fedsgt.engine.events import ClientTrouble, Listener, ignore
 from fedsgt.engine.flower.messages import TrainingAnswer, decode_answer, text_of
 from fedsgt.engine.flower.orders import Connection, DroppedOut, FlowerRound, RunInfo, SentOrder
 from fedsgt.engine.flower.transport import Transport, reason
-from fedsgt.engine.rounds import RefusedUpdate, Server, check_distance, check_update, updated
+from fedsgt.engine.rounds import RefusedUpdate, RoundStarter, check_distance, check_update, updated
 from fedsgt.engine.task import Result, RoundFailed, Task, Update
 from fedsgt.errors import BackboneChanged, InputError
 from fedsgt.files.tensors import Tensors
@@ -34,16 +34,16 @@ class FlowerEngine:
         self,
         grid: Grid,
         connections: Callable[[], Mapping[str, Connection]],
-        server: Server,
+        starter: RoundStarter,
         info: RunInfo,
         settings: Settings,
         tell: Listener = ignore,
         pause: float = 0.1,
         at_once: int | None = None,
     ) -> None:
-        self.server, self.info, self.settings = server, info, settings
+        self.starter, self.info, self.settings = starter, info, settings
         self.tell, self.pause = tell, pause
-        self.transport = Transport(grid, connections, server, info, settings, tell, at_once)
+        self.transport = Transport(grid, connections, starter, info, settings, tell, at_once)
         self.traffic = self.transport.traffic
         self.capacity = ALL_AT_ONCE
         self.gathered: list[FlowerRound] = []
@@ -54,7 +54,7 @@ class FlowerEngine:
         records = {client: number for client, number in held.items() if number}
         if not records:
             raise InputError(f"module {task.key[:12]}: no client has a record in its groups")
-        self.gathered.append(FlowerRound(task, self.server.start(task), records))
+        self.gathered.append(FlowerRound(task, self.starter.start(task), records))
 
     def wait(self) -> Result | None:
         if not self.done:
@@ -74,7 +74,7 @@ class FlowerEngine:
         self.transport.drop_finished()
 
     def finish(self, state: Tensors) -> Tensors:
-        return self.server.stack.finish(state)
+        return self.starter.stack.finish(state)
 
     def close(self) -> None:
         """Let every node that took part check its backbone and destroy the modules that it was sent."""

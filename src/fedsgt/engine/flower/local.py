@@ -17,7 +17,7 @@ from fedsgt.engine.flower.internals import ErrorCode, Run, TaskIdentity, set_mes
 from fedsgt.engine.flower.node import PoolNode, SharedStore, make_client_app
 from fedsgt.engine.flower.orders import Connection, RunInfo
 from fedsgt.engine.pool import Inline, Pool, Processes
-from fedsgt.engine.rounds import Server
+from fedsgt.engine.rounds import RoundStarter
 from fedsgt.engine.worker import Setup
 
 RUN = 1  # id of the only run of a local grid
@@ -97,7 +97,7 @@ def connections_of(grid: Grid, clients: Mapping[str, object]) -> dict[str, Conne
 
 
 @contextmanager
-def open_local(setup: Setup, server: Server, info: RunInfo, tell: Listener) -> Iterator[FlowerEngine]:
+def open_local(setup: Setup, starter: RoundStarter, info: RunInfo, tell: Listener) -> Iterator[FlowerEngine]:
     """Open an engine over nodes in this process, which share its workers."""
     workers = setup.run.engine.workers
     pool: Pool = Processes(setup, workers) if workers else Inline(setup)
@@ -105,14 +105,16 @@ def open_local(setup: Setup, server: Server, info: RunInfo, tell: Listener) -> I
     grid = LocalGrid(make_client_app(lambda context: node), len(setup.slices))
     try:
         nodes = connections_of(grid, setup.slices)
-        with FlowerEngine(grid, lambda: nodes, server, info, setup.run.engine, tell) as engine:
+        with FlowerEngine(grid, lambda: nodes, starter, info, setup.run.engine, tell) as engine:
             yield engine
     finally:
         pool.stop()
 
 
 @contextmanager
-def open_simulated(setup: Setup, server: Server, info: RunInfo, tell: Listener) -> Iterator[FlowerEngine]:
+def open_simulated(
+    setup: Setup, starter: RoundStarter, info: RunInfo, tell: Listener
+) -> Iterator[FlowerEngine]:
     """Open an engine over nodes on Ray, on as many processes as the engine has workers."""
     from fedsgt.engine.flower.simulation import simulated
 
@@ -122,7 +124,7 @@ def open_simulated(setup: Setup, server: Server, info: RunInfo, tell: Listener) 
         with FlowerEngine(
             grid,
             lambda: nodes,
-            server,
+            starter,
             info,
             setup.run.engine,
             tell,

@@ -104,7 +104,7 @@ def encode_answer(answer: TrainingAnswer) -> RecordDict:
     updates = {
         key: {
             "records": update.records,
-            # As text, which keeps every bit of it.
+            # The text that `repr` gives keeps every bit of a float.
             "loss": repr(float(update.loss)),
             "seconds": round(update.seconds, 4),
         }

@@ -16,7 +16,7 @@ from fedsgt.engine.flower.internals import ErrorCode
 from fedsgt.engine.flower.messages import encode_order, size_of, text_message
 from fedsgt.engine.flower.orders import Connection, DroppedOut, FlowerRound, OrderPacker, RunInfo, SentOrder
 from fedsgt.engine.flower.traffic import Traffic
-from fedsgt.engine.rounds import Server, client_order
+from fedsgt.engine.rounds import RoundStarter, client_order
 from fedsgt.words import LONGEST_MESSAGE, printable
 
 MOST_UNANSWERED = 256 << 20  # bytes of orders under way: the server holds them in memory
@@ -42,7 +42,7 @@ class Transport:
         self,
         grid: Grid,
         connections: Callable[[], Mapping[str, Connection]],
-        server: Server,
+        starter: RoundStarter,
         info: RunInfo,
         settings: Settings,
         tell: Listener,
@@ -50,7 +50,7 @@ class Transport:
     ) -> None:
         self.grid, self.connections, self.info, self.settings = grid, connections, info, settings
         self.tell, self.traffic, self.at_once = tell, Traffic(), at_once
-        self.packer = OrderPacker(server.read_module, info)
+        self.packer = OrderPacker(starter.read_module, info)
         self.outbox: deque[tuple[str, list[FlowerRound]]] = deque()
         self.unanswered: dict[str, SentOrder] = {}
         """Orders under way, by Flower's id of the message."""

@@ -1,4 +1,4 @@
-"""Sends a client's request to the desk and reads the answer: a final decision, or none yet."""
+"""Exchange of a client with the desk: a signed request, and a final decision or none yet."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from fedsgt.federation.settings import ClientSettings
 from fedsgt.federation.signed_request import Envelope
 from fedsgt.words import LONGEST_MESSAGE, one_line, printable
 
-# The server answers after it has destroyed what the request hit.
+# The server answers only after it has destroyed what the request hit, which may take minutes.
 TIMEOUT = httpx.Timeout(300, connect=10)
 
 
 class Unanswered(Exception):
-    """Error: the desk has not decided; the same request may be sent again."""
+    """The desk has not decided; the same request may be sent again."""
 
 
 class Granted(BaseModel):
@@ -56,14 +56,15 @@ def ask(settings: ClientSettings, envelope: Envelope) -> Granted | Denied:
     if status >= 500 or not isinstance(reason, str):
         raise Unanswered(f"the desk at {settings.desk} could not answer (HTTP {status})")
     if reason == "replayed":
-        # Only the very same text hears what was answered: somebody else has used its number.
+        # The desk repeats its answer to the very same text only: another request has used this nonce.
         return Denied(reason, "another request was made under its number; ask anew")
     return Denied(reason, printable(told.get("message"), LONGEST_MESSAGE))
 
 
 def _post(settings: ClientSettings, envelope: Envelope) -> tuple[int, dict[str, Any]]:
     try:
-        # This authority alone, and no proxy in between: nobody else reads it or answers.
+        # Only this authority is trusted and no proxy is used, so that nobody else can read the request or
+        # answer.
         trusted = ssl.create_default_context(cafile=settings.ca)
     except OSError as error:
         why = error.strerror or error

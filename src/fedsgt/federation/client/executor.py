@@ -34,7 +34,7 @@ from fedsgt.engine.flower.internals import (
     push_task_output,
 )
 
-POLL_SECONDS = 0.5  # a quicker look costs an idle machine more than it saves
+POLL_SECONDS = 0.5  # asking more often costs an idle machine more than it saves
 App = Callable[[Message, Context], Message]
 
 
@@ -83,7 +83,7 @@ def _reply(app: App, message: Message, context: Context) -> Message:
 def _client(address: str, interceptor: ProtobufClientInterceptor) -> RuntimeHttpClient:
     return RuntimeHttpClient.from_server_address(
         address,
-        insecure=True,  # it never leaves this machine
+        insecure=True,  # the log never leaves this machine
         root_certificates=None,
         interceptors=[RuntimeVersionHttpInterceptor(component_name="flwr-clientapp"), interceptor],
         retry_invoker=make_simple_http_retry_invoker(),

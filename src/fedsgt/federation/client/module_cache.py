@@ -12,7 +12,7 @@ from fedsgt.files.tensors import Tensors, pack, read_note, unpack
 from fedsgt.store import Folder, tensor_hash
 from fedsgt.store.modules import check_key
 
-MODULES = "state/modules"  # in a client's folder
+MODULES = "state/modules"  # name of the cache in a client's folder
 ENDING = ".safetensors"
 
 
@@ -40,7 +40,7 @@ class FolderModuleCache:
             Folder(self.folder).write(f"{check_key(key)}{ENDING}", pack(tensors, found))
 
     def keep(self, keys: Collection[str]) -> None:
-        """Destroy all files but those of these modules, also what a killed writer has left."""
+        """Destroy all files but those of these modules, unfinished ones of a killed writer too."""
         wanted = {f"{key}{ENDING}" for key in keys}
         gone = [path for path in self._files() if path.name not in wanted]
         for path in gone:

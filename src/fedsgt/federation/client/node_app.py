@@ -34,14 +34,15 @@ UNTOLD = "something is wrong on its machine; what it is stands in its own log (e
 @cache
 def trainer_of(path: str) -> ClientTrainer:
     """Return the trainer of a client's settings, one for the life of the process."""
-    os.environ.update(profile.environment())  # before torch is imported
+    # Torch reads its environment when it is imported, so this comes first.
+    os.environ.update(profile.environment())
     from fedsgt.federation.client.trainer import ClientTrainer
 
     return ClientTrainer(load_client(path))
 
 
 class DiscreetNode:
-    """A client's trainer that logs its errors in full here, and tells others only that there is one."""
+    """A client's trainer whose errors are logged in full here and told to others without details."""
 
     def __init__(self, trainer: ClientTrainer) -> None:
         self.trainer = trainer
@@ -61,7 +62,10 @@ class DiscreetNode:
 
 @contextmanager
 def discreet() -> Iterator[None]:
-    """Log an error's text, which may name records, and raise one for others, unless it is meant for them."""
+    """Replace an error by one without details, since its text may name records; log the text here.
+
+    Errors whose texts are meant for the server pass as they are.
+    """
     try:
         yield
     except (ShareableError, BackboneChanged):
@@ -80,7 +84,7 @@ app = make_client_app(find)
 
 @app.query("register")
 def register(message: Message, context: Context) -> Message:
-    """Answer the server's question what the client holds, before a run."""
+    """Register the client for a run: answer the server with its slices' fingerprints and sizes."""
     said: dict[str, Any]
     try:
         with discreet():

@@ -1,4 +1,4 @@
-"""A client's own records on its own machine: how they are sliced, and which of them it has withdrawn.
+"""Records of a client on its own machine: their slices, and the withdrawals among them.
 
 Ids and salt stay on this machine. Others see hashes of ids under the salt, which nobody else has.
 """
@@ -32,7 +32,7 @@ MAX_SALT_BYTES = 4096
 NOBODY = ""
 
 Hash = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-# Checked, because it comes from the server and is a part of file names.
+# The form is checked, because an id comes from the server and becomes a part of file names.
 RunId = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
 
 
@@ -125,13 +125,14 @@ class ClientRecords:
         `stale` has the fingerprints of the slices that they were in. Records that are withdrawn from one run
         alone stay in the file, for the other runs.
         """
-        # Noted before anything is removed: after a crash the records are left out all the same.
+        # The withdrawal is noted before anything is removed: after a crash the records are left out all the
+        # same.
         before = self._withdrawn()
         after = before.with_more(hashes, run)
         if after != before:
             self.files.write(WITHDRAWN, after.model_dump_json(indent=1).encode())
-        for mark in stale:
-            bury_activations(self.cache, mark)
+        for fingerprint in stale:
+            bury_activations(self.cache, fingerprint)
         self._erase()
 
     def stale(self, ids: Collection[str], run: str | None = None) -> list[str]:
@@ -142,12 +143,12 @@ class ClientRecords:
         found, kept = set[str](), set[str]()
         for enrolment in self.enrolments():
             client = self.enrolled(enrolment)
-            marks = client.fingerprints()
+            fingerprints = client.fingerprints()
             if run in (None, enrolment.run):
                 here = {record.id for record in client.records}.intersection(ids)
-                found.update(marks[index] for index in client.locate(here))
+                found.update(fingerprints[index] for index in client.locate(here))
             else:
-                kept.update(marks)
+                kept.update(fingerprints)
         return sorted(found - kept)
 
     def enrol(self, enrolment: Enrolment) -> None:
@@ -158,12 +159,12 @@ class ClientRecords:
         if enrolment.run in known:
             return
         before = self._withdrawn()
-        # Records withdrawn from some other run only: the new run must not learn from them either.
+        # A new run must not learn from records that were withdrawn from some other run only, either.
         elsewhere = before.of(None) - set(before.everywhere)
         if elsewhere:
             after = before.with_more(elsewhere, enrolment.run)
             self.files.write(WITHDRAWN, after.model_dump_json(indent=1).encode())
-        # Last: a run that is known here must already be without what was withdrawn.
+        # The enrolment comes last: a run that is known here must already be without what was withdrawn.
         self.files.write(f"{ENROLMENTS}/{enrolment.run}.json", enrolment.model_dump_json().encode())
 
     def enrolments(self) -> list[Enrolment]:
@@ -202,7 +203,7 @@ class ClientRecords:
         gone = frozenset(self._withdrawn().everywhere)
         ids = map(str, read_parquet(path, [column]).column(column).to_pylist())
         found = {name for name in ids if self.hash_of(name) in gone}
-        if found:  # a file without them is not written again
+        if found:  # without any of these records, the file is not written again
             rewrite_parquet(path, column, found)
 
     def _withdrawn(self) -> Withdrawn:
@@ -220,5 +221,5 @@ class ClientRecords:
         try:
             names = require("pyarrow.parquet").read_schema(path).names
         except (OSError, arrow.ArrowException):
-            names = []  # reading the rows will report what is wrong
+            names = []  # an unreadable file is reported when its rows are read
         return ("sentence",) if "sentence" in names and "image" not in names else ("image",)

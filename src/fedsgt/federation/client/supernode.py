@@ -22,7 +22,7 @@ from fedsgt.federation.settings import ClientSettings
 TICK_SECONDS = 0.3
 LOCAL = "127.0.0.1"
 CONNECTED = "connected"
-# What Flower writes into its log, and what that means.
+# Beginnings of lines in Flower's log, and what they mean to the client.
 NEWS = {
     "SuperNode ID:": CONNECTED,
     "Connection successful after": CONNECTED,
@@ -54,9 +54,9 @@ class SuperNode:
         self.executor = RestartedChild(self._start_executor, self._stumbled)
 
     def tend(self) -> None:
-        """Start what is due and tell what is new; to be called again and again."""
+        """Start processes that are due and tell what changed; call this again and again."""
         if self.node.tend():
-            self.executor.stop()  # it spoke to the one before
+            self.executor.stop()  # the old executor spoke to the SuperNode before
         self.executor.tend()
         if self.node.child is not None:
             self._tell(self.node.child)

@@ -1,4 +1,4 @@
-"""A client's part in a run: registers its slices, trains on them, and keeps nothing of other clients.
+"""Part of a client in a run: it registers its slices, trains on them, and keeps nothing of other clients.
 
 The server decides what to train, but not on which records: slices must be as the client registered them.
 """
@@ -29,7 +29,7 @@ from fedsgt.federation.client.withdraw import under_way
 from fedsgt.federation.settings import SENT_SECTIONS, ClientSettings
 from fedsgt.stack.model import open_model
 
-IDLE_SECONDS = 900.0  # longer than any pause between the orders of a training
+IDLE_SECONDS = 900.0  # seconds, longer than any pause between the orders of a training
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class ClientTrainer:
         self.idle = threading.Timer(IDLE_SECONDS, self.rest)
 
     def register(self, about: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what the server may know: fingerprints, counts, backbone and execution profile."""
+        """Return the client's registration: fingerprints, counts, backbone and execution profile."""
         with self.turn, self._awake():
             session = self._session(about)
             model = open_model(session.run, about["labels"])
@@ -81,14 +81,16 @@ class ClientTrainer:
                 jobs = tuple(job for job in order.jobs if job.key not in problems)
                 answer = session.node.train(replace(order, jobs=jobs))
             except BaseException:
-                self._close()  # a dead worker would fail every later order of this session
+                self._close()  # the session is closed, since a dead worker would fail every later order of it
                 raise
             return replace(answer, problems={**answer.problems, **problems})
 
     def _unfit(self, session: Session, order: TrainingOrder) -> dict[int, str]:
         """Return the slices that must not be trained on, with the reason."""
-        marks, expected = session.client.fingerprints(), order.about["expect"]
-        found = {i: CHANGED for i, mark in enumerate(marks) if mark != expected.get(str(i))}
+        fingerprints, expected = session.client.fingerprints(), order.about["expect"]
+        found = {
+            i: CHANGED for i, fingerprint in enumerate(fingerprints) if fingerprint != expected.get(str(i))
+        }
         leaving = under_way(self.own, order.about["run"])
         for index, part in enumerate(session.client.cut()) if leaving else ():
             if any(self.own.hash_of(record.id) in leaving for record in part):
@@ -128,7 +130,7 @@ class ClientTrainer:
 
     def _session(self, about: Mapping[str, Any]) -> Session:
         """Return the open session, or a new one if records or settings have changed."""
-        # Without what the server expects: that is compared with each order, and changes no worker.
+        # The expected fingerprints are left out: they are compared with each order, and change no worker.
         signature = json.dumps([{**about, "expect": None}, self._stamps()], sort_keys=True)
         if self.session is None or self.session.signature != signature:
             self._close()
@@ -153,7 +155,7 @@ class ClientTrainer:
 
     def _sweep(self) -> None:
         """Remove the empty files that mark destroyed activations."""
-        # They keep a worker that still runs from writing activations again; here no worker is left.
+        # The files keep a worker that still runs from writing activations again; here no worker is left.
         for place in list(self.own.cache.iterdir()) if self.own.cache.is_dir() else []:
             if place.is_file():
                 place.unlink()
@@ -182,7 +184,7 @@ class ClientTrainer:
             )
 
     def _stamps(self) -> list[list[int]]:
-        """Return stamps of the files that say which records the client has."""
+        """Return the stamps of the files that decide which records the client has."""
         paths = (self.settings.folder / WITHDRAWN, training_file(self.settings.data.source))
         found = [path.stat() for path in paths if path is not None and path.exists()]
         return [[entry.st_ino, entry.st_mtime_ns, entry.st_size] for entry in found]

@@ -68,7 +68,7 @@ def withdraw(settings: ClientSettings, deletion: Deletion, run: str | None = Non
     """Withdraw data from one run, or from all that the client took part in; return every outcome."""
     own = ClientRecords(settings)
     with _alone(own):
-        # Located before anything is sent: a wrong name must not leave half of a withdrawal behind.
+        # All data is located before anything is sent: a wrong name must not leave half a withdrawal behind.
         shares = locate(own, deletion, run)
         names = _pending(own)
         under_way = [own.read(name, Pending) for name in names]
@@ -193,7 +193,8 @@ def _settle(own: ClientRecords, name: str) -> Iterator[Outcome]:
         except Unanswered as error:
             yield Outcome(envelope["body"]["run"], "kept", f"{error}; {LATER}")
             continue
-        # Also if nothing is left at the server: the operator has deleted it, and no run may learn it again.
+        # The records are left out here even if the operator has deleted them at the server already: no run
+        # may learn from them again.
         if outcome.state != "refused":
             own.withdraw(pending.records, pending.stale, pending.run)
         left = [other for other in pending.petitions if other != envelope]

@@ -54,7 +54,7 @@ class Desk:
             raise
 
     def _carry_out(self, envelope: object) -> dict[str, Any]:
-        # The run must be known before the signature can be checked: it has the client's key.
+        # The run is looked up before the signature is checked, because its description has the client's key.
         body, _ = read_request(envelope)
         folder = self._run(body.run)
         request = check_request(envelope, folder.live())
@@ -78,7 +78,7 @@ class Desk:
         # Anybody may ask for runs that do not exist: that must not cost a reading of all descriptions.
         try:
             found = (path / DESCRIPTION).stat()
-        except OSError:  # removed at this moment
+        except OSError:  # the run is being removed at this moment
             return ""
         stamp = found.st_ino, found.st_mtime_ns
         if path not in self.known or self.known[path][0] != stamp:
@@ -120,7 +120,7 @@ class RefusalLog:
                     self.path.replace(self.path.with_suffix(".1.jsonl"))
                 with self.path.open("a", encoding="utf-8") as file:
                     file.write(json.dumps(line) + "\n")
-            except OSError as error:  # refused all the same
+            except OSError as error:  # the request is refused even if the refusal cannot be noted
                 log.error("%s: cannot be written (%s)", self.path, error.strerror)
 
 

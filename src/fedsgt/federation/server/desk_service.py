@@ -18,7 +18,7 @@ from fedsgt.federation.server.desk import Desk, Replayed
 from fedsgt.federation.settings import ServerSettings, load_server
 from fedsgt.federation.signed_request import Reason, RequestRefused
 
-MAX_BYTES = 2**20  # of one request
+MAX_BYTES = 2**20  # bytes of one request
 # Connections at once; more are turned away before anything of theirs is read.
 MAX_CONNECTIONS = 200
 STATUS: dict[Reason, int] = {
@@ -49,7 +49,7 @@ def make_app(desk: Desk) -> FastAPI:
     app = FastAPI(title="FedSGT desk", docs_url=None, redoc_url=None, openapi_url=None)
     app.state.desk = desk
 
-    # Not async: what is slow runs in a thread of its own.
+    # Not async, so that a slow deletion runs in a thread of its own and holds up no other request.
     @app.post("/v1/requests")
     def file_request(data: Annotated[bytes, Depends(limited)]) -> JSONResponse:
         return JSONResponse(desk.answer(data))
@@ -65,7 +65,8 @@ def make_app(desk: Desk) -> FastAPI:
 
     @app.exception_handler(InputError)
     def unable(_: Request, error: InputError) -> JSONResponse:
-        log.error("%s", error)  # of the server's own files: not for the client to read
+        # The error is about the server's own files, which are not for the client to know.
+        log.error("%s", error)
         return _problem(500, "server", "the server could not carry this out; ask again later")
 
     @app.exception_handler(HTTPException)
@@ -88,7 +89,7 @@ def serve(settings: ServerSettings) -> None:
         make_app(desk),
         ssl_certfile=settings.certificate,
         ssl_keyfile=settings.key,
-        log_level="error",  # anybody can send what is no HTTP: a line for each would fill the disk
+        log_level="error",  # anybody can send bytes that are no HTTP, and a line for each would fill the disk
         access_log=False,
         server_header=False,
         limit_concurrency=MAX_CONNECTIONS,
@@ -96,7 +97,7 @@ def serve(settings: ServerSettings) -> None:
     )
     try:
         config.load()
-    except OSError as error:  # ssl's errors among them
+    except OSError as error:  # errors of ssl are among these
         raise InputError(
             f"{settings.certificate}, {settings.key}: the desk cannot use them ({error.strerror or error})"
         ) from None
@@ -126,7 +127,7 @@ def main() -> None:
     except InputError as error:
         print(f"fedsgt: {error}", file=sys.stderr)
         sys.exit(2)
-    except KeyboardInterrupt:  # uvicorn has shut down, and passes it on
+    except KeyboardInterrupt:  # uvicorn raises the signal again once it has shut down
         sys.exit(130)
 
 

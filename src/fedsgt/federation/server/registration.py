@@ -1,4 +1,4 @@
-"""Registration of remote clients before a run: asks each what it holds, and checks its answer."""
+"""Registration of remote clients before a run: each is asked for its slices, and its answer is checked."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from fedsgt.errors import InputError
 from fedsgt.words import LONGEST_MESSAGE, printable
 
 HASH = re.compile(r"[0-9a-f]{64}")
-MOST_RECORDS = 1_000_000_000  # in a slice: larger numbers would only serve to make sums overflow
-MOST_BYTES = 4 << 20  # of a registration: fingerprints of ten thousand slices take a part of it
+MOST_RECORDS = 1_000_000_000  # records in a slice; larger numbers could only make sums overflow
+MOST_BYTES = 4 << 20  # characters of a registration; fingerprints of ten thousand slices take a part of that
 
 
 class Registration:
     """Asks clients to register as they connect, until each has answered.
 
-    `abouts` is what each client is told of the run, `keys` are the clients' public keys, both by name.
+    `abouts` has the facts about the run that each client is told, `keys` the public keys, both by client.
     """
 
     def __init__(
@@ -83,13 +83,13 @@ class Registration:
 
     def _tell_absent(self, names: Sequence[str]) -> None:
         line = f"waiting for {', '.join(names)} to connect"
-        if names and line != self.told:  # once, not at every step
+        if names and line != self.told:  # noted, so that it is told once and not at every step
             self.tell(Note(line))
             self.told = line
 
     def _failed(self, name: str, reply: Message) -> None:
         self.tell(Note(f"client {name} did not register ({reason(reply)}); asking again"))
-        # A client that is away may come back at any time; a program that fails would fail again.
+        # A client that is away may come back and is asked again; a program that failed would fail again.
         self.failures[name] += reply.error.code not in AWAY
         if self.failures[name] >= MOST_FAILURES:
             raise InputError(f"client {name} cannot register ({reason(reply)})")
@@ -98,15 +98,15 @@ class Registration:
 def read_registration(name: str, key: str, slices: int, reply: Message) -> RemoteClient:
     """Read a client's registration, which may be anything."""
     try:
-        # Before JSON is read: a huge text would cost the server its memory.
+        # The length is checked before JSON is read: a huge text would cost the server its memory.
         if size_of(reply.content) > MOST_BYTES:
             raise ValueError
         said = text_of(reply.content)
         if said.get("problem"):
             raise InputError(f"client {name}: {printable(said['problem'], LONGEST_MESSAGE)}")
-        marks, sizes = _fingerprints(said["fingerprints"], slices), _sizes(said["records"], slices)
+        fingerprints, sizes = _fingerprints(said["fingerprints"], slices), _sizes(said["records"], slices)
         profile = {str(key): str(value) for key, value in dict(said["profile"]).items()}
-        return RemoteClient(name, marks, sizes, key, str(said["backbone"]), profile)
+        return RemoteClient(name, fingerprints, sizes, key, str(said["backbone"]), profile)
     except InputError:
         raise
     except Exception as error:  # a hostile text can make JSON fail in many ways
@@ -115,7 +115,9 @@ def read_registration(name: str, key: str, slices: int, reply: Message) -> Remot
 
 
 def _fingerprints(given: Sequence[Any], slices: int) -> tuple[str, ...]:
-    if len(given) != slices or not all(isinstance(mark, str) and HASH.fullmatch(mark) for mark in given):
+    if len(given) != slices or not all(
+        isinstance(fingerprint, str) and HASH.fullmatch(fingerprint) for fingerprint in given
+    ):
         raise ValueError
     return tuple(given)
 

@@ -1,4 +1,4 @@
-"""Clients on machines of their own: they register what they hold, and train over Flower."""
+"""Clients on machines of their own, which register their slices and train over Flower."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from fedsgt.data import RemoteClient
 from fedsgt.engine.events import Listener
 from fedsgt.engine.flower.engine import FlowerEngine
 from fedsgt.engine.flower.orders import Connection
-from fedsgt.engine.rounds import Server
+from fedsgt.engine.rounds import RoundStarter
 from fedsgt.errors import InputError
 from fedsgt.federation.server.registration import Registration
 from fedsgt.federation.settings import SENT_SECTIONS
@@ -71,16 +71,18 @@ class RemoteClients:
     @contextmanager
     def engine(self, folder: RunFolder, prepared: Prepared, tell: Listener) -> Iterator[FlowerEngine]:
         run, known = prepared.run, folder.description
-        marks = {client.name: client.fingerprints() for client in prepared.clients}
+        fingerprints = {client.name: client.fingerprints() for client in prepared.clients}
 
         def about(client: str) -> dict[str, Any]:
-            said = self._about(run, known, client, len(marks[client]))
-            return said | {"expect": {str(index): mark for index, mark in enumerate(marks[client])}}
+            said = self._about(run, known, client, len(fingerprints[client]))
+            return said | {
+                "expect": {str(index): fingerprint for index, fingerprint in enumerate(fingerprints[client])}
+            }
 
         info = replace(run_info(folder, prepared), about=about, ours=False)
-        server = Server(prepared.model.stack, folder.modules.get, run.training)
+        starter = RoundStarter(prepared.model.stack, folder.modules.get, run.training)
         with (
-            FlowerEngine(self.grid, self.nodes, server, info, run.engine, tell, self.pause) as engine,
+            FlowerEngine(self.grid, self.nodes, starter, info, run.engine, tell, self.pause) as engine,
             counted_in(folder, engine.traffic),
         ):
             yield engine
@@ -117,18 +119,20 @@ class RemoteClients:
         return registration.found
 
     def _gone(self, known: Description | None, entry: ClientEntry) -> RemoteClient | None:
-        """Return a client that has deleted all its data, which may be gone for good and so is not asked."""
+        """Return a client that has deleted all its data; it is not asked, as it may never connect again."""
         erased = self.erased.get(entry.name, DeletedData()).slices
         if known is None or entry.node is None or not erased.issuperset(range(len(entry.slices))):
             return None
         # An empty slice needs a fingerprint that is the same at every training: otherwise modules would be
         # trained again each time. A slice that was empty before keeps the one that was registered.
-        marks = tuple(
-            hashlib.sha256(frames("fedsgt.gone.1", known.id, entry.name, index)).hexdigest() if held else mark
-            for index, (mark, held) in enumerate(zip(entry.slices, entry.records, strict=True))
+        fingerprints = tuple(
+            hashlib.sha256(frames("fedsgt.gone.1", known.id, entry.name, index)).hexdigest()
+            if held
+            else fingerprint
+            for index, (fingerprint, held) in enumerate(zip(entry.slices, entry.records, strict=True))
         )
-        sizes = (0,) * len(marks)
-        return RemoteClient(entry.name, marks, sizes, entry.node, known.backbone, known.profile)
+        sizes = (0,) * len(fingerprints)
+        return RemoteClient(entry.name, fingerprints, sizes, entry.node, known.backbone, known.profile)
 
     def _as_known(self, known: Description | None, name: str) -> RemoteClient:
         """Return a client that does not answer as it registered before, if it has deleted nothing since."""

@@ -34,7 +34,8 @@ def main(grid: Grid, context: Context) -> None:
     Events go into the file `progress`, a line of JSON each, with the outcome in the last line; they are
     printed if no such file is given.
     """
-    os.environ.update(profile.environment())  # before torch is imported
+    # Torch reads its environment when it is imported, so this comes first.
+    os.environ.update(profile.environment())
     given = {name: str(value) for name, value in context.run_config.items()}
     progress = Path(given["progress"]) if given.get("progress") else None
     report = _reporter(progress)
@@ -51,7 +52,7 @@ def main(grid: Grid, context: Context) -> None:
 
 
 def _reporter(progress: Path | None) -> Report:
-    """Return a function that reports what is no event of a training: the outcome, and a rebuild's lines."""
+    """Return a function that reports the outcome of a task and the progress of a rebuild."""
 
     def report(event: str, **values: Any) -> None:
         if progress is not None:

@@ -1,4 +1,4 @@
-"""Submit the Flower app to a running SuperLink, and follow its status and log."""
+"""Runs of the Flower app at a SuperLink: how they are submitted, followed and stopped."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class FlowerRun:
     def log_tail(self, lines: int = 20) -> list[str]:
         """Return the last lines that the app printed; none before it runs."""
         if self.status() in (UNKNOWN, "pending", "starting"):
-            return []  # Flower would wait for the first line
+            return []  # Flower would wait until there is a first line
         with control(self.settings) as client:
             stream = client.StreamLogs(StreamLogsRequest(run_id=self.run_id))
             try:
@@ -92,5 +92,6 @@ def submit(settings: ServerSettings, run_config: Mapping[str, UserConfigValue], 
 def bundle(app: Path) -> bytes:
     """Return the archive of an app's folder, as Flower sends it."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # Flower calls a library in an older way
+        # Flower's call of a library gives a warning of deprecation.
+        warnings.simplefilter("ignore", DeprecationWarning)
         return build_fab_from_disk(app)

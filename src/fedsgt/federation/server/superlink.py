@@ -33,12 +33,12 @@ START_SECONDS = 60.0
 
 
 class Unreachable(InputError):
-    """Error: no SuperLink answers at the server's address."""
+    """No SuperLink answers at the server's address."""
 
 
 @dataclass
 class Registration:
-    """Clients that were let in by one look through the folder of keys."""
+    """Clients that one look through the folder of keys let in, and problems that it found."""
 
     names: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
@@ -46,7 +46,7 @@ class Registration:
 
 
 class SuperLink:
-    """Runs while its `with` block does. Its state is in memory: updates never reach the server's disk."""
+    """A SuperLink that runs for a `with` block; its state is in memory, so no update reaches the disk."""
 
     def __init__(self, settings: ServerSettings) -> None:
         self.settings = settings
@@ -54,7 +54,7 @@ class SuperLink:
         self.problems: dict[Path, str] = {}
 
     def __enter__(self) -> Self:
-        flower_command("flower-superlink")  # or say what to install
+        flower_command("flower-superlink")  # raises and says what to install if it is not there
         check_port(self.settings.host, self.settings.port)
         home = flower_home(self.settings)
         command = [sys.executable, "-m", "fedsgt.federation.server.guard", *self._options()]
@@ -166,7 +166,7 @@ def flower_home(settings: ServerSettings) -> Path:
 
 
 def check_port(host: str, port: int) -> None:
-    """Check that the port is free, before a process is started that would only say so in its log."""
+    """Check that the port is free: a process that finds it taken would only say so in its log."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

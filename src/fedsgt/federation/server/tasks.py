@@ -20,8 +20,8 @@ from fedsgt.proof.rebuild_process import NotRebuilt, Progress, not_rebuilt
 from fedsgt.runs.folder import RunFolder, anchored, open_run
 
 LOOK_SECONDS = 0.2
-ASK_SECONDS = 5.0  # between two questions whether it still runs
-Line: TypeAlias = dict[str, Any]
+ASK_SECONDS = 5.0  # between two questions whether the app still runs
+ProgressLine: TypeAlias = dict[str, Any]
 
 
 def train_remotely(run: Config, path: Path, tell: Listener) -> RunFolder:
@@ -42,7 +42,7 @@ def train_remotely(run: Config, path: Path, tell: Listener) -> RunFolder:
 
 
 def rebuild_remotely(run: Config) -> Callable[[Path, int, Callable[[], None], Progress], NotRebuilt]:
-    """Return how `verify` rebuilds modules: on the clients' machines, which alone have the records."""
+    """Return a function that rebuilds modules for `verify`, on the clients' machines with their records."""
     settings = server_of(run)
 
     def rebuild(path: Path, seed: int, check: Callable[[], None], progress: Progress) -> NotRebuilt:
@@ -58,9 +58,11 @@ def rebuild_remotely(run: Config) -> Callable[[Path, int, Callable[[], None], Pr
     return rebuild
 
 
-def progress_of(settings: ServerSettings, place: Path, given: Mapping[str, str | int]) -> Iterator[Line]:
+def progress_of(
+    settings: ServerSettings, place: Path, given: Mapping[str, str | int]
+) -> Iterator[ProgressLine]:
     """Yield the app's progress lines until it is done; stop it if the caller does not read on."""
-    # A file of its own for each run of the app: one that was stopped may still write a line.
+    # Each run of the app has a file of its own, because one that was stopped may still write a line.
     progress = place / f"progress-{secrets.token_hex(4)}.jsonl"
     progress.touch()
     told = {"server": str(settings.folder), "progress": str(progress), **given}
@@ -79,7 +81,7 @@ def progress_of(settings: ServerSettings, place: Path, given: Mapping[str, str |
             submitted.stop()
 
 
-def _lines(progress: Path, submitted: FlowerRun) -> Iterator[Line]:
+def _lines(progress: Path, submitted: FlowerRun) -> Iterator[ProgressLine]:
     """Yield whole lines as they come; raise if the app ends without saying that it is done."""
     asked = time.monotonic()
     with progress.open("rb") as file:

@@ -94,7 +94,7 @@ def solve_by_pattern(problem: Problem, kinds: Kinds, patterns: list[tuple[int, P
     if counts is None:
         return None
     held = counts[len(patterns) :].reshape(problem.groups, len(sizes))
-    # For each size, the groups that have a place for a piece of it, one entry for each place.
+    # Groups that have room for a piece, by the size of the piece; a group is listed once for each piece.
     slots = {size: np.repeat(np.arange(problem.groups), held[:, k]).tolist() for k, size in enumerate(sizes)}
     return _hand_out(list(kinds.values()), patterns, counts[: len(patterns)], slots)
 

@@ -1,4 +1,4 @@
-"""How much the sets of one size add to the expected live groups, fast enough for a search.
+"""Contribution of the sets of one size to the expected live groups, fast enough for a search.
 
 An outcome is a set of groups that no request has hit. Outcomes are the bits of a Python integer of 2**L bits,
 so those in which some set of a level is live are a bitwise OR of a few integers, and `bit_count` counts them.

@@ -175,7 +175,7 @@ class _Search:
         """Return the best sets met that are within bounds and confirmed; `start` if none are better."""
         rng = random.Random(self.seed)
         sets, best = start.copy(), start.copy()
-        # Kept by level, so that a move measures only the levels that it changes.
+        # One measure for each level, so that a move measures only the levels that it changes.
         measures = [self.scores.measure(level) for level in sets.levels]
         total = sum(measures[1:], self.scores.zero)
         value, outside = goal(self.scores.curve(total), sets.passes)

@@ -1,1 +1,1 @@
-"""The Flower app, whose code is all in the installed package."""
+"""Flower app that only points to the installed package, which has all of its code."""
