@@ -19,7 +19,9 @@ from fedsgt.certificates.keys import MAX_KEY_BYTES
 from fedsgt.errors import InputError
 from fedsgt.files.durable import read_limited
 
+# Names that every server's certificate has, for commands on the server's own machine.
 ALWAYS = ("127.0.0.1", "localhost")
+# Ten years, and the longest that common TLS clients accept for a server's certificate.
 AUTHORITY_DAYS, SERVER_DAYS = 3650, 825
 _LABEL = re.compile(r"(?!-)[A-Za-z0-9-]{1,63}(?<!-)")
 
@@ -65,6 +67,7 @@ def server_certificate(
     signer: EllipticCurvePrivateKey,
 ) -> x509.Certificate:
     """Make the certificate of a server under these names; clients are told the first."""
+    # A certificate that outlives its authority's would be refused from that day on all the same.
     ends = min(datetime.now(UTC) + timedelta(days=SERVER_DAYS), authority.not_valid_after_utc)
     issuer = authority.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
     identifier = x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(issuer)

@@ -65,6 +65,7 @@ def make_authority(
     server = folder / "server"
     ports = {"port": port, "desk_port": desk_port}
     first = {"host": check_hosts(hosts)[0]} if hosts else {}
+    # Made before any file is written, so that wrong values leave nothing behind.
     settings = starter(ServerSettings, {**first, **_stated(ports)}, server / SERVER_FILE)
     make_folder(server / "clients")
     _make_key(made, folder / "ca.key", folder / "ca.crt", PrivateFormat.PKCS8)
@@ -92,6 +93,7 @@ def make_client(
         _check_not_elsewhere(own, _enrolled(folder, name))
     known = _server_addresses(folder / "server") if enrol else {}
     settings = starter(ClientSettings, {**known, **_stated(given), "data": STARTER_DATA}, own / CLIENT_FILE)
+    # Nobody else may look into the folder, which holds the key, the salt and the records' state.
     make_folder(own, mode=0o700)
     _make_key(made, own / "node.key", own / "node.pub", PrivateFormat.OpenSSH)
     _keep(made, own / "salt", new_salt, PRIVATE)
@@ -99,6 +101,7 @@ def make_client(
         _copy_authority(made, folder, own)
     _keep(made, own / CLIENT_FILE, lambda: settings)
     _check_stated(own / CLIENT_FILE, load_client(own), given)
+    # The public key comes last: once the server has it, the client's folder is complete.
     for place in (own / "node.pub", *([_enrolled(folder, name)] if enrol else [])):
         _publish(made, own, place)
     return made
@@ -170,6 +173,8 @@ def _keep(made: list[Path], path: Path, make: Callable[[], bytes], mode: int = P
     """Make a file if there is none, and remove an unfinished one of a killed writer."""
     for unfinished in path.parent.glob(f".{'[0-9a-f]' * 16}.{glob.escape(path.name)}"):
         remove_abandoned(unfinished)
+    # A link counts as existing even if it leads nowhere, and a file that another process makes at the same
+    # moment stays: keys are never replaced.
     if not os.path.lexists(path):
         with suppress(FileExistsError):
             write_once(path, make(), mode)

@@ -27,7 +27,8 @@ QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "PYTHONUNBUFFERED": "1",
 }
-FIRST_PAUSE, LONGEST_PAUSE, LASTING = 0.5, 15.0, 60.0  # seconds
+# Seconds: pauses before a restart, and the age from which a process counts as having worked.
+FIRST_PAUSE, LONGEST_PAUSE, LASTING = 0.5, 15.0, 60.0
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -37,6 +38,7 @@ class Child:
     def __init__(self, arguments: Sequence[str], log: Path, environment: Mapping[str, str]) -> None:
         self.log = log
         if log.exists():
+            # The log before says why the last process ended, and only that one is worth the space.
             log.replace(log.with_name(f"{log.name}.1"))
         launcher = [sys.executable, "-m", "fedsgt.federation.processes", str(os.getpid())]
         with log.open("wb") as output:
@@ -153,6 +155,7 @@ def _become(parent: int, arguments: list[str]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+        # The parent may have ended before the line above, which then has no effect.
         if os.getppid() != parent:
             sys.exit("the parent process is gone")
     os.execv(arguments[0], arguments)

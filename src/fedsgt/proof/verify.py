@@ -101,7 +101,9 @@ def verify(
     if sample is not None and sample < 1:
         raise InputError(f"sample: {sample} is not allowed; it is the number of modules to verify, 1 or more")
     started = time.monotonic()
+    # Drawn anew each time, so that nobody can know beforehand which modules a sample will hold.
     seed = secrets.randbelow(2**32) if seed is None else seed
+    # The state is fixed here: a request that comes later stops the verification.
     live, present = folder.live(), folder.present()
     served = [entry for entry in live.modules() if entry.key in present]
     chosen = served if sample is None else random.Random(seed).sample(served, min(sample, len(served)))
@@ -229,9 +231,11 @@ def _stop_at_request(folder: RunFolder, live: Live) -> Callable[[], None]:
 def _private_folder(keep: Path | None) -> Iterator[Path]:
     """Create a folder that only its owner can read, and remove it at the end, unless it is `keep`."""
     if keep is not None:
+        # An existing folder is an error: files in it could take part in the proof.
         keep.mkdir(mode=0o700)
         yield keep
         return
+    # `mkdtemp` makes a folder that only its owner can read; it will hold records.
     path = Path(tempfile.mkdtemp(prefix="fedsgt-verify-"))
     try:
         yield path

@@ -58,6 +58,7 @@ class ComparedRun:
 
     def to_json(self) -> dict[str, Any]:
         """Return the numbers for programs; null stands for infinite or unknown."""
+        # Names of files mean nothing outside the run, and JSON has no infinity.
         told = {name: value for name, value in asdict(self).items() if name != "test"}
         rate = self.until_exhausted
         return {**told, "path": str(self.path), "until_exhausted": rate if math.isfinite(rate) else None}
@@ -126,6 +127,8 @@ def remembered_runs(folder: RunFolder) -> OtherRuns:
     for path in _read(folder):
         try:
             folders.append(_opened(path))
+        # A run that was moved since must not keep the report from being made; the page says that it is
+        # missing.
         except InputError as error:
             left_out.append(str(error))
     return OtherRuns(folders, left_out)
@@ -133,6 +136,7 @@ def remembered_runs(folder: RunFolder) -> OtherRuns:
 
 def remember_runs(folder: RunFolder, others: OtherRuns) -> None:
     """Write which runs to compare with, for the next report."""
+    # Absolute, since the next report may be made from another folder.
     paths = [str(other.path.resolve()) for other in others.folders]
     Folder(folder.path).write(COMPARED, (json.dumps(paths, indent=1) + "\n").encode())
 
@@ -212,6 +216,7 @@ def peft_in_words(config: Config) -> str:
 
 def _isolated(sequences: Iterable[Sequence[int]]) -> int:
     """Count the parts into which the groups fall if no sequence may cross from one part to another."""
+    # Each sequence joins all parts that it touches into one.
     parts: list[set[int]] = []
     for order in sequences:
         joined = set(order).union(*(part for part in parts if not part.isdisjoint(order)))
@@ -236,6 +241,7 @@ def _group_chances(description: Description) -> Chances | None:
 
 def _alive(prefixes: Prefixes, groups: int, prior: Chances | None) -> list[float]:
     """Return the chances that something is live: that the first group of some live sequence is not hit."""
+    # A sequence serves as long as its first module lives, so only the first groups matter.
     roots = [prefix[:1] for prefix in prefixes if prefix]
     if not roots:
         return [0.0 for _ in AHEAD]

@@ -168,6 +168,7 @@ def _training_times(folder: RunFolder, keys: set[str], rounds: int) -> dict[str,
             seconds=sum(one.seconds for one in found.values()),
         )
         for key, found in updates.items()
+        # With a round missing, the sum would pass for the time of a whole training.
         if len({number for number, _ in found}) == rounds
     }
 
@@ -191,11 +192,13 @@ def fit_line(times: Sequence[TrainingTime]) -> LineFit | None:
     y = np.array([one.seconds for one in times])
     if len(set(x.tolist())) < 2:
         return None
+    # Centred, so that large numbers of records do not cost digits.
     centred = x - x.mean()
     slope = float(centred @ y / (centred @ centred))
     start = float(y.mean() - slope * x.mean())
     unexplained = float(((y - start - slope * x) ** 2).sum())
     differences = float(((y - y.mean()) ** 2).sum())
+    # If all times are equal there is nothing to explain, and the line is perfect.
     return LineFit(start, slope, 1 - unexplained / differences if differences else 1.0)
 
 
@@ -209,6 +212,7 @@ def _by_sequence(description: Description, times: Mapping[Prefix, TrainingTime])
     found = []
     for order in description.sequences:
         path = [tuple(order[:depth]) for depth in range(1, len(order) + 1)]
+        # A shared module is trained once, so it counts once, and the sums add up to the whole.
         found.append(_sum([prefix for prefix in path if prefix not in seen], times))
         seen.update(path)
     return found
@@ -229,6 +233,7 @@ def _client_costs(
 ) -> ClientCosts:
     counts = np.zeros((len(description.clients), description.groups), dtype=np.int64)
     for number, (client, groups) in enumerate(zip(description.clients, description.groups_of, strict=True)):
+        # A slice without records takes no part in a round. `add.at` also counts a group that is named twice.
         np.add.at(counts[number], groups, [records > 0 for records in client.records])
     plan = description.plan_made()
     joined = plan.client_rounds(counts) * rounds
@@ -257,6 +262,7 @@ def _module_bytes(folder: RunFolder, keys: Iterable[str]) -> int | None:
     for key in keys:
         try:
             return sum(tensor.nbytes for tensor in folder.modules.get(key).values())
+        # A damaged module is for the audit to report; another one tells the size as well.
         except StoreError:
             continue
     return None

@@ -98,6 +98,7 @@ def history(live: Live, entries: Iterable[Entry], present: Collection[str]) -> H
             modules = entry.body["modules"]
             steps.append(HistoryPoint(len(requests), True, past.at(entry.position, modules)))
         elif entry.kind == Kind.REQUEST:
+            # The ledger's count of dying modules includes untrained ones, which were never live.
             lost = destroyed.get(entry.position, entry.body["modules_died"])
             # Counted down: what was live before the last training is not described any more.
             modules = None if modules is None else max(0, modules - lost)

@@ -81,6 +81,7 @@ def impact(
     present = folder.present()
     before, after = now.prefixes(present), then.prefixes(present)
     scores: list[float | None] = [None, None]
+    # Found, not imported: without torch the preview is still worth having, just without accuracies.
     if accuracy and importlib.util.find_spec("torch") is not None:
         scores = _accuracies(folder, now, [before, after], progress)
     # The plan may want modules that were never trained: those cannot die.

@@ -200,5 +200,6 @@ def current_evaluation(folder: RunFolder, live: Live) -> dict[str, Any] | None:
     try:
         found = json.loads((folder.path / EVALUATION).read_text(encoding="utf-8"))
         return found if last <= found["position"] <= live.position else None
+    # A missing or damaged file is the same as no evaluation: the next one writes it anew.
     except (OSError, ValueError, KeyError, TypeError):
         return None

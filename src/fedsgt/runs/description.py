@@ -31,6 +31,7 @@ class ClientEntry(_Strict):
     """Number of records in each slice."""
     source: str | None = None
     """Source of a client that rejoined; the records of all others are in the run's source."""
+    # Left out of the file if there is none, so that descriptions of earlier versions keep their hash.
     node: str | None = Field(None, exclude_if=lambda key: key is None)
     """Public key of a client whose records are on its own machine; it signs its requests."""
 
@@ -161,6 +162,7 @@ class Description(_Strict):
 
         Slices in groups that a deletion has hit, and modules that depend on them, may differ.
         """
+        # Clients come first: changed data is the likeliest reason, and would also explain all others.
         for ours, theirs, groups in zip(self.clients, other.clients, self.groups_of, strict=False):
             if _beyond(ours, groups, hit) != _beyond(theirs, groups, hit):
                 return f"the data of client {ours.name} changed"
@@ -168,6 +170,7 @@ class Description(_Strict):
             return "the backbone's weights changed"
         if self.profile != other.profile:
             return f"the execution profile changed ({_changed(self.profile, other.profile)})"
+        # Two descriptions of one run may differ in these: the id is given later, and deletions move `as_of`.
         fixed = set(type(self).model_fields) - {"id", "as_of", "clients"}
         names = sorted(fixed - {"sequences", "modules"} if hit else fixed)
         unlike = [name for name in names if getattr(self, name) != getattr(other, name)]

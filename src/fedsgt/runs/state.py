@@ -114,6 +114,7 @@ class Live:
     def until(self, request: Entry) -> Live:
         """Return the state when this request came; data that was deleted since stays deleted."""
         known = tuple(entry for entry in self.requests if entry.position <= request.position)
+        # `deleted` stays whole: deleted data must not come back even in a view of the past.
         return replace(self, position=request.position, requests=known)
 
 
@@ -140,6 +141,7 @@ def deleted_after(before: Mapping[int, DeletedData], requests: Iterable[Entry]) 
 def hit_after(requests: Sequence[Entry], position: int) -> frozenset[int]:
     """Return the groups that were hit by requests after this position of the ledger."""
     hit: set[int] = set()
+    # From the newest on: only requests since the last training count, and there may be thousands before.
     for request in reversed(requests):
         if request.position <= position:
             break
@@ -179,6 +181,7 @@ class LiveState:
         known, head, stamp = self.now, self.ledger.head(), self.stamp()
         if known is not None and head == known.position and stamp == self.seen:
             return known
+        # Only new entries are read; those before are in the known state and never change.
         entries = self.ledger.entries(after=known.position if known else 0)
         # Read after the ledger, so that the description may be newer than the entries, but never older.
         if known is None or stamp != self.seen:

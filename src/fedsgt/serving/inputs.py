@@ -22,6 +22,7 @@ STDIN = "-"
 
 def read_records(files: Sequence[str], run: Config, stdin: BinaryIO) -> list[Record]:
     """Return the records in these files, in order; read standard input if no file is given."""
+    # Without a pipe, reading would wait for somebody to type records.
     if not files and stdin.isatty():
         raise InputError(
             "there is nothing to predict; give files, pipe records into standard input, or use --test"
@@ -109,6 +110,7 @@ class Reader:
         if self.task == "text" or not isinstance(value, str):
             return self._checked(value, column, where)
         try:
+            # Validated: otherwise a text that is no base64 would lose characters and become a broken image.
             return base64.b64decode(value, validate=True)
         except ValueError:
             raise InputError(
@@ -116,6 +118,7 @@ class Reader:
             ) from None
 
     def _parquet(self, file: str) -> Iterator[Record]:
+        # The id is asked for only if it is there: records to predict need none.
         ids = [self.id_column] if self.id_column in _columns_of(file) else []
         try:
             rows = read_parquet(Path(file), [*self.columns, *ids]).to_pylist()

@@ -31,6 +31,7 @@ def verify(
     from fedsgt.certificates.keys import PublicKey
 
     public = PublicKey.read(key)
+    # All files are checked before anything is said: one bad file must not hide the others.
     results = [_checked(file, public) for file in files]
     if as_json:
         typer.echo(json.dumps([_as_json(*result) for result in results], indent=2))
@@ -46,11 +47,12 @@ def verify(
 
 @app.command()
 def show(file: CertificateFile) -> None:
-    """Print what a certificate says WITHOUT checking its signature."""
+    """Print the content of a certificate WITHOUT checking its signature."""
     from fedsgt.certificates.signatures import read_certificate
 
     certificate = read_certificate(file, key=None)
     warning = f"{file}: NOT CHECKED. Anybody can write such a file; check it with fedsgt certificate verify."
+    # The warning is repeated at the end, where it is seen after a long text.
     typer.echo(f"{warning}\n{certificate_text(certificate)}\n\n{warning}")
 
 

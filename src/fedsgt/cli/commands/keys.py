@@ -48,6 +48,7 @@ def keys(
         raise InputError(
             "--no-server makes clients only: give --client, and no --host, --port or --desk-port"
         )
+    # The server comes first: clients are told the address in its certificate.
     made = [] if no_server else make_authority(folder, host or [], port=port, desk_port=desk_port)
     for name in names:
         made += make_client(folder, name, server=server, desk=desk, enrol=not no_server)

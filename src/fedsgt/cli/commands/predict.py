@@ -47,6 +47,7 @@ def predict(
         raise InputError("files and --test are both given; give one of them")
     if limit is not None and not test:
         raise InputError("--limit goes with --test")
+    # Torch's environment must be set before anything below imports it.
     ready_to_train()
     from fedsgt.data import labels_of
     from fedsgt.runs.folder import open_run
@@ -56,6 +57,7 @@ def predict(
     records = _records(folder, files or [], test, limit)
     answer = Predictor(folder, strategy).predict(records, agreement)
     about = _about(answer, labels_of(records) if test else None)
+    # Asked of the state in force, as a later training may have replaced the description.
     names = folder.live().description.label_names
     # Standard output has only JSON, for programs; a person is warned beside it.
     if answer.damaged:
@@ -78,7 +80,7 @@ def _records(folder: RunFolder, files: Sequence[str], test: bool, limit: int | N
 
 
 def _about(answer: Predictions, labels: Sequence[int] | None) -> dict[str, Any]:
-    """Return what is said about the whole prediction; `labels` add the accuracy."""
+    """Return the facts about the whole prediction, with the accuracy if `labels` are given."""
     from fedsgt.serving.evaluation import Accuracy
 
     about: dict[str, Any] = {

@@ -27,6 +27,7 @@ def retrain(
     from fedsgt.unlearning.unlearn import recover
 
     folder = open_run(run)
+    # Requests that were cut short are finished first: what they hit must not be trained on.
     recover(folder)
     if if_due:
         if not retrain_if_due(folder):

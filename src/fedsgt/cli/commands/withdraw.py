@@ -69,6 +69,7 @@ def withdraw(
     else:
         for outcome, failed in zip(outcomes, wrong, strict=True):
             typer.echo(("fedsgt: " if failed else "") + outcome_text(outcome), err=failed)
+    # A script must notice that data is not deleted, though everything was told above.
     if any(wrong):
         raise typer.Exit(1)
 

@@ -35,6 +35,7 @@ def _rows(name: str, attack: Attack) -> list[str]:
 
 
 def _shown(number: Interval) -> str:
+    # DeLong's interval is the usual one; only another method needs to be named.
     method = "" if number.method == "DeLong" else f" ({number.method})"
     between = f"{number.low:.3f} to {number.high:.3f}{method}"
     return f"{number.value:>6.3f}  {between:<18}"
@@ -91,6 +92,7 @@ def draw_roc(path: Path, found: Forgetting) -> None:
     from fedsgt.forgetting.membership import roc
 
     figure, axes = plt.subplots(figsize=(4.6, 4.4), layout="constrained")
+    # The diagonal is what guessing gives.
     axes.plot([0, 1], [0, 1], color="lightgray", linewidth=1)
     for (name, attack), color in zip(found.attacks.items(), ("tab:blue", "tab:orange"), strict=True):
         for system, result, style in (("before", attack.before, "-"), ("after", attack.after, "--")):

@@ -101,6 +101,7 @@ def _accuracy(folder: RunFolder) -> float | None:
     try:
         found = current_evaluation(folder, folder.live())
         return None if found is None else float(found["strategies"]["all"]["accuracy"])
+    # A damaged ledger or evaluation must not keep a run from being listed.
     except (InputError, KeyError, TypeError):
         return None
 
@@ -126,7 +127,7 @@ def _modules(folder: RunFolder) -> list[dict[str, Any]]:
 
 
 def _traffic(folder: RunFolder) -> dict[str, Any] | None:
-    """Return what Flower has carried so far, and the paper's rounds of a client in one whole training."""
+    """Return the traffic over Flower so far, and the paper's rounds of a client in one whole training."""
     from fedsgt.runs.traffic import paper_rounds, read_traffic
 
     found = read_traffic(folder)

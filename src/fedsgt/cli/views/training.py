@@ -31,6 +31,7 @@ class Bars:
             MofNCompleteColumn(),
             TimeRemainingColumn(),
         )
+        # The bars vanish at the end, where a summary takes their place.
         self.progress = Progress(*columns, console=console, transient=True)
         self.bars: dict[str, TaskID] = {}
         self.tally = Tally()
@@ -43,6 +44,7 @@ class Bars:
         self.progress.stop()
 
     def __call__(self, event: Event) -> None:
+        # The tally comes first: the bars below show its numbers.
         self.tally(event)
         match event:
             case DataChecked():

@@ -34,6 +34,7 @@ def load_dataset(
     wanted: tuple[str, ...] = (split,)
     if split == "test":
         wanted = ("test", "validation") if test is None else (test,)
+    # A test file of its own goes with every source, also with one that has a test part.
     if split == "test" and test is not None and _is_path(test):
         file = _existing_file(test, "data.test")
         rows, where = read_parquet(file, columns.names()), str(file)
@@ -51,6 +52,8 @@ def _read_part(source: str, wanted: tuple[str, ...], columns: tuple[str, ...]) -
     if path.is_dir():
         parts = parts_of(path)
         file = parts[_part(wanted, parts, source)]
+    # A file that is there wins over a data set of the same name on the hub: nothing is downloaded by
+    # surprise.
     elif path.exists() or _is_path(source):
         file = _single_file(source, wanted)
     else:
@@ -63,6 +66,7 @@ def _read_part(source: str, wanted: tuple[str, ...], columns: tuple[str, ...]) -
 
 def _single_file(source: str, wanted: tuple[str, ...]) -> Path:
     file = _existing_file(source, "data.source")
+    # One file would have to serve for training and testing, and then the accuracy would mean nothing.
     if wanted != ("train",):
         raise InputError(
             f"data.source {source!r} is one file and has no part {_either(wanted)}; "

@@ -47,6 +47,7 @@ def execute(address: str, secret: bytes, app: App) -> None:
     with closing(_client(address, may_acquire)) as node:
         while True:
             answer = node.AcquireTask(request)
+            # Tasks are done one after another, so that two of them never train at the same time.
             if answer.token:
                 _do(address, answer.token, app)
             else:
@@ -83,7 +84,7 @@ def _reply(app: App, message: Message, context: Context) -> Message:
 def _client(address: str, interceptor: ProtobufClientInterceptor) -> RuntimeHttpClient:
     return RuntimeHttpClient.from_server_address(
         address,
-        insecure=True,  # the log never leaves this machine
+        insecure=True,  # the connection never leaves this machine
         root_certificates=None,
         interceptors=[RuntimeVersionHttpInterceptor(component_name="flwr-clientapp"), interceptor],
         retry_invoker=make_simple_http_retry_invoker(),

@@ -19,7 +19,7 @@ from fedsgt.federation.processes import (
 )
 from fedsgt.federation.settings import ClientSettings
 
-TICK_SECONDS = 0.3
+TICK_SECONDS = 0.3  # how late a process that ended is noticed
 LOCAL = "127.0.0.1"
 CONNECTED = "connected"
 # Beginnings of lines in Flower's log, and what they mean to the client.
@@ -67,6 +67,7 @@ class SuperNode:
 
     def _start_node(self) -> Child:
         settings = self.settings
+        # A new port at each start: the old one may still be held by the process that ended.
         port = settings.port or _free_port()
         self.address, self.read = f"{LOCAL}:{port}", 0
         options = [
@@ -74,6 +75,7 @@ class SuperNode:
             *("--auth-supernode-private-key", str(settings.key)),
             *("--node-config", f"client={_quoted(str(self.config))}"),
             *("--host", LOCAL, "--port", str(port)),
+            # Tasks run in the executor, with the installed code and not with code that the server sends.
             *("--isolation", "process", "--superexec-auth-secret-file", str(self.secret)),
         ]
         return Child([self.command, *options], settings.folder / "supernode.log", self.environment)
@@ -88,6 +90,7 @@ class SuperNode:
         with child.log.open("rb") as log:
             log.seek(self.read)
             text = log.read()
+        # Half a line is read again with its end, once that is written.
         text = text[: text.rfind(b"\n") + 1]
         self.read += len(text)
         for line in text.decode(errors="replace").splitlines():

@@ -59,6 +59,7 @@ class ClientTrainer:
         with self.turn, self._awake():
             session = self._session(about)
             model = open_model(session.run, about["labels"])
+            # Every record is prepared once, so that an unreadable one is found now and not after hours.
             for record in session.client.records:
                 model.inputs.item(record.id, record.content)
             recipe = make_recipe(session.run, about["labels"], model)
@@ -91,6 +92,7 @@ class ClientTrainer:
         found = {
             i: CHANGED for i, fingerprint in enumerate(fingerprints) if fingerprint != expected.get(str(i))
         }
+        # A record whose deletion is requested must not be learnt from while the server has not answered.
         leaving = under_way(self.own, order.about["run"])
         for index, part in enumerate(session.client.cut()) if leaving else ():
             if any(self.own.hash_of(record.id) in leaving for record in part):
@@ -120,6 +122,7 @@ class ClientTrainer:
             yield
         finally:
             self.idle = threading.Timer(IDLE_SECONDS, self.rest)
+            # A daemon thread does not keep the process alive at its end.
             self.idle.daemon = True
             self.idle.start()
 
@@ -143,6 +146,7 @@ class ClientTrainer:
             raise ShareableError(
                 f"the server takes this client for {about['client']!r}; its name is {name!r}"
             )
+        # The enrolment comes before any training: a withdrawal must reach every run that may have learnt.
         if run_id is not None:
             self.own.enrol(Enrolment(run=run_id, name=name, slices=about["slices"], labels=about["labels"]))
         self._sweep()

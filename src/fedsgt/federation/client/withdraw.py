@@ -70,6 +70,7 @@ def withdraw(settings: ClientSettings, deletion: Deletion, run: str | None = Non
     with _alone(own):
         # All data is located before anything is sent: a wrong name must not leave half a withdrawal behind.
         shares = locate(own, deletion, run)
+        # Earlier withdrawals are sent first, so that the server gets requests in the order they were made in.
         names = _pending(own)
         under_way = [own.read(name, Pending) for name in names]
         told = [outcome for name in names for outcome in _settle(own, name)]
@@ -136,6 +137,7 @@ def _alone(own: ClientRecords) -> Iterator[None]:
     path = own.settings.folder / LOCK
     path.parent.mkdir(exist_ok=True)
     with FileLock(path).held():
+        # Safe under the lock: no other process can be writing these files.
         own.files.sweep("state/")
         yield
 
@@ -224,5 +226,6 @@ def _answered(own: ClientRecords, envelope: Envelope) -> Outcome:
         return Outcome(run, state, f"{found.message} ({found.reason})")
     name = f"{CERTIFICATES}/{run}-{found.position}.json"
     text = json.dumps(found.certificate, indent=1, ensure_ascii=False) + "\n"
+    # The certificate is on disk before the request is forgotten, so that a stop in between loses none.
     own.files.write(name, text.encode())
     return Outcome(run, "accepted", granted=found, certificate=own.files.path(name))

@@ -25,7 +25,7 @@ from fedsgt.runs.folder import RunFolder, find_runs, open_run, read_description
 from fedsgt.unlearning.unlearn import KeyUsed, Receipt, accept_parts, complete, recover
 
 REFUSED = "refused.jsonl"
-MAX_LOG_BYTES = 10 * 2**20
+MAX_LOG_BYTES = 10 * 2**20  # anybody can send requests that are refused, and must not fill the disk
 log = logging.getLogger("fedsgt.desk")
 
 
@@ -62,6 +62,7 @@ class Desk:
             found = accept_parts(folder, request.parts, request.content, request.key)
         except KeyUsed:
             raise Replayed(None) from None
+        # A repeated request is completed too: the server may have been stopped between the two steps.
         told = _told(complete(folder, found))
         if found.repeated:
             raise Replayed(told)
@@ -98,6 +99,7 @@ class Desk:
             try:
                 if _has_remote_clients(read_description(path)):
                     recover(open_run(path))
+            # One damaged run must not keep the desk from answering for all others.
             except InputError as error:
                 log.warning("%s", error)
 
@@ -107,6 +109,7 @@ class RefusalLog:
 
     def __init__(self, path: Path, limit: int = MAX_LOG_BYTES) -> None:
         self.path, self.limit = path, limit
+        # Requests are answered in several threads, and a file must not be renamed while another writes.
         self.lock = threading.Lock()
 
     def note(self, reason: str, data: bytes) -> None:

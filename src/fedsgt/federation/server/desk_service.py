@@ -39,6 +39,7 @@ async def limited(request: Request) -> bytes:
     async for part in request.stream():
         data += part
         if len(data) > MAX_BYTES:
+            # Noted here, as the desk never sees the request.
             request.app.state.desk.refusals.note("too-large", data)
             raise RequestRefused("too-large", f"a request has at most {MAX_BYTES} bytes")
     return data
@@ -82,6 +83,7 @@ def make_app(desk: Desk) -> FastAPI:
 
 def serve(settings: ServerSettings) -> None:
     """Answer requests until the process is told to stop."""
+    # The port is taken before the interrupted requests are finished: clients that come meanwhile wait.
     listening = _listen(settings.host, settings.desk_port)
     desk = Desk(settings)
     desk.finish_interrupted()
@@ -93,7 +95,7 @@ def serve(settings: ServerSettings) -> None:
         access_log=False,
         server_header=False,
         limit_concurrency=MAX_CONNECTIONS,
-        timeout_graceful_shutdown=30,
+        timeout_graceful_shutdown=30,  # seconds in which deletions under way may be finished
     )
     try:
         config.load()

@@ -14,6 +14,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from fedsgt.engine.flower.internals import run_superlink
 
+# Paths that other machines may ask for: the nodes' interface, which checks keys, and the sign of life.
 FOR_ALL = ("/v1/fleet/", "/health")
 
 
@@ -34,6 +35,7 @@ class Guard:
 def _from_here(scope: Scope) -> bool:
     """Whether a request comes from this machine: from loopback, or from the address that it is sent to."""
     client, server = scope.get("client"), scope.get("server")
+    # An address that is not known counts as foreign: refusing is the safe answer.
     if not client or not server:
         return False
     try:

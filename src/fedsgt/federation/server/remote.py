@@ -43,6 +43,7 @@ class RemoteClients:
         found = {}
         for node in self.grid.get_nodes():
             name = names.get(_public_text(node.public_key))
+            # A node that signed off may still be listed; a message to it would wait for nothing.
             if name is not None and node.status == "online":
                 found[name] = Connection(node.node_id, node.last_activated_at)
         return found
@@ -53,6 +54,7 @@ class RemoteClients:
         """Let every client register its slices, without the records that were deleted."""
         if run.data.labels is None:
             raise InputError("data.labels: not given; with remote clients the server cannot count them")
+        # By name for a new run, so that a client's number does not depend on who connects first.
         names = sorted(self.keys) if known is None else [client.name for client in known.clients]
         if known is None and len(names) != run.data.clients:
             raise InputError(
@@ -102,6 +104,7 @@ class RemoteClients:
         }
 
     def _check_keys(self, known: Description) -> None:
+        # Under another key, somebody else could train and delete in the client's name.
         for client in known.clients:
             if self.keys.get(client.name) != client.node:
                 raise InputError(

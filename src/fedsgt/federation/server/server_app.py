@@ -22,7 +22,7 @@ from fedsgt.stack import profile
 if TYPE_CHECKING:
     from fedsgt.build.client_access import ClientAccess
 
-BUSY_SECONDS = 30.0
+BUSY_SECONDS = 30.0  # longer than an app outlives the SuperLink that started it
 Report = Callable[..., None]
 app = ServerApp()
 
@@ -68,6 +68,7 @@ def _print(line: str) -> None:
 
 
 def _train(grid: Grid, given: dict[str, str], tell: Listener) -> None:
+    # Imported here, because these import torch, whose environment is set in `main`.
     from fedsgt.build.train import train
     from fedsgt.unlearning.unlearn import recover
 

@@ -55,6 +55,8 @@ class FlowerRun:
         if self.status() in (UNKNOWN, "pending", "starting"):
             return []  # Flower would wait until there is a first line
         with control(self.settings) as client:
+            # The first message has all lines so far; the ones after it would be waited for until the run
+            # ends.
             stream = client.StreamLogs(StreamLogsRequest(run_id=self.run_id))
             try:
                 text = next(stream).log_output
@@ -70,6 +72,7 @@ class FlowerRun:
                 runs = client.ListRuns(ListRunsRequest(run_id=self.run_id)).run_dict
         except Unreachable:
             raise
+        # A refusal means that the SuperLink knows no such run, because it was started anew.
         except InputError:
             return None
         return runs[self.run_id].status if self.run_id in runs else None
@@ -92,6 +95,6 @@ def submit(settings: ServerSettings, run_config: Mapping[str, UserConfigValue], 
 def bundle(app: Path) -> bytes:
     """Return the archive of an app's folder, as Flower sends it."""
     with warnings.catch_warnings():
-        # Flower's call of a library gives a warning of deprecation.
+        # Flower calls a library in a deprecated way, about which a user can do nothing.
         warnings.simplefilter("ignore", DeprecationWarning)
         return build_fab_from_disk(app)

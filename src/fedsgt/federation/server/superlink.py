@@ -29,7 +29,7 @@ from fedsgt.federation.settings import ServerSettings
 
 CONNECTION = "fedsgt"
 """Name of the connection for `flwr` commands, with the folder `flower` beside `server.toml` as FLWR_HOME."""
-START_SECONDS = 60.0
+START_SECONDS = 60.0  # importing Flower takes long on a busy machine
 
 
 class Unreachable(InputError):
@@ -57,6 +57,7 @@ class SuperLink:
         flower_command("flower-superlink")  # raises and says what to install if it is not there
         check_port(self.settings.host, self.settings.port)
         home = flower_home(self.settings)
+        # Started by way of the guard: the SuperLink itself would let anybody register a key or run code.
         command = [sys.executable, "-m", "fedsgt.federation.server.guard", *self._options()]
         self.child = Child(command, self.settings.folder / "superlink.log", flower_environment(home))
         try:
@@ -86,6 +87,7 @@ class SuperLink:
                     found.names.append(path.stem)
             except Unreachable:
                 raise
+            # A bad file must not keep the other clients out, nor fill the terminal at every look.
             except InputError as error:
                 if self.problems.get(path) != str(error):
                     found.problems.append(str(error))
@@ -102,6 +104,7 @@ class SuperLink:
             with control(self.settings) as client:
                 client.RegisterNode(RegisterNodeRequest(public_key=pem, name=path.stem))
             self.owners[key] = path.stem
+        # One key under two names would be two clients that can sign for each other.
         elif owner != path.stem:
             raise InputError(f"{path}: the key of client {owner}; each client needs its own")
         return owner is None
@@ -169,6 +172,7 @@ def check_port(host: str, port: int) -> None:
     """Check that the port is free: a process that finds it taken would only say so in its log."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family) as probe:
+        # As the server itself does: connections that ended a moment ago do not count as taken.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((host, port))
