@@ -1,4 +1,4 @@
-"""How the cost of grouping, plan search and scoring grows with size, as one table.
+"""Growth of the cost of grouping, plan search and scoring with their size, as one table.
 
 Each row names the size, the time, and the ratio of its time to that of the row before, to hold against what
 theory says: grouping is linear in the slices, a table of scores over subsets doubles with each group.
@@ -56,7 +56,7 @@ def main() -> None:
 
 
 def _timed(work: Callable[[], Any]) -> tuple[float, Any]:
-    """Best of three runs; long work runs once."""
+    """Return the best time of three runs, or of one if that takes long, and the result."""
     best, result = float("inf"), None
     for _ in range(3):
         start = time.perf_counter()
@@ -107,7 +107,7 @@ def _centered(method: str, seen: NDArray[np.float64]) -> grouping.Grouping:
 
 
 def _against_random(method: str, skew: Skew, clients: int, _: Any) -> str:
-    """The paper's objective as a share of random's, the mean over ten instances."""
+    """Return the paper's objective as a share of that of random grouping, the mean over ten instances."""
     shares = []
     for seed in range(10):
         seen = skew(clients, seed)
@@ -118,13 +118,13 @@ def _against_random(method: str, skew: Skew, clients: int, _: Any) -> str:
 
 
 def by_client(clients: int, seed: int) -> NDArray[np.float64]:
-    """Label histograms of five slices a client, each client with a label distribution of its own."""
+    """Return label histograms of five slices a client, each client with a label distribution of its own."""
     rng = np.random.default_rng(seed)
     return _histograms(rng.dirichlet(np.full(10, 0.3), size=clients), rng)
 
 
 def by_label(clients: int, seed: int) -> NDArray[np.float64]:
-    """The same when each label is dealt to the clients, as Flower's partitioner does."""
+    """Return label histograms if each label is dealt to the clients, as Flower's partitioner does."""
     rng = np.random.default_rng(seed)
     return _histograms(rng.dirichlet(np.full(clients, 0.3), size=10).T, rng)
 

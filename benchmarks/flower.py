@@ -30,7 +30,7 @@ TINY: dict[str, Any] = {
 
 
 def make_source(folder: Path, records: int) -> Path:
-    """Small images in which the label shows."""
+    """Write a file of small images in which the label shows, and return its path."""
     rng = np.random.default_rng(0)
     for part, number in (("train", records), ("test", 100)):
         labels = rng.integers(LABELS, size=number)
@@ -49,7 +49,7 @@ def make_model(folder: Path) -> Path:
 
 
 class Memory(threading.Thread):
-    """The most that a process and all below it have held together, looked at a few times a second."""
+    """Largest memory of a process with all its children, looked at a few times a second."""
 
     def __init__(self, root: int) -> None:
         super().__init__(daemon=True)
@@ -77,7 +77,7 @@ def _children(process: int) -> list[int]:
 
 
 def _proportional(process: int) -> int:
-    """Bytes, with shared pages shared out."""
+    """Return the bytes of a process; a page that several share counts for each in part."""
     try:
         text = Path(f"/proc/{process}/smaps_rollup").read_text(encoding="ascii")
     except OSError:
@@ -87,7 +87,7 @@ def _proportional(process: int) -> int:
 
 
 def measure(engine: str, config: Path, output: Path) -> tuple[float, int, list[float]]:
-    """Seconds in all, peak bytes, and the seconds between the ends of rounds."""
+    """Return the seconds in all, the peak in bytes, and the seconds between the ends of rounds."""
     command = [sys.executable, "-m", "fedsgt", "train", str(config), "--engine", engine, "-o", str(output)]
     started = time.monotonic()
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
@@ -157,7 +157,7 @@ workers = {os.cpu_count() or 1}
 
 
 def _compare(folder: Path, engines: list[str]) -> None:
-    """The bytes must not depend on what carried the messages."""
+    """Check that the modules' bytes do not depend on what carried the messages."""
     found = {
         engine: {
             path.parent.name: path.read_bytes()

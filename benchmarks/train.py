@@ -58,7 +58,7 @@ class Case:
 
 
 def make_case(name: str, folder: Path) -> Case:
-    """Random weights and records: neither changes what a step costs."""
+    """Make a case with random weights and records, which do not change the cost of a step."""
     rng = np.random.default_rng(0)
     labels = rng.integers(0, LABELS, LENGTH * GROUP).tolist()
     model: PreTrainedModel
@@ -117,7 +117,7 @@ class Ours:
         return spent
 
     def _lower(self, items: list[Item]) -> list[Item]:
-        """Computed once for each record, as the engine's cache does."""
+        """Return the lower layers' output, computed once for each record as by the engine's cache."""
         while len(self.hidden) < len(items):
             chosen = items[len(self.hidden) : len(self.hidden) + BATCH]
             self.hidden += [{"hidden": row} for row in self.stack.lower(self.case.batch(chosen)).numpy()]
@@ -130,7 +130,7 @@ class Ours:
 
 
 class Plain:
-    """What a person would write with transformers and peft: one more adapter a phase, the others frozen."""
+    """Plain loop that a person would write with transformers and peft: a new adapter for each phase."""
 
     def __init__(self, case: Case, twin: Ours) -> None:
         self.case, self.twin = case, twin
@@ -165,7 +165,7 @@ class Plain:
         return time.process_time() - started
 
     def _start_as(self, state: Tensors, name: str) -> None:
-        """Gradients for the last adapter and the head only, from the twin's starting values."""
+        """Train the last adapter and the head only, from the same starting values as the other side."""
         with torch.no_grad():
             for key, value in self.model.named_parameters():
                 plain = key.removeprefix("base_model.model.")
@@ -184,7 +184,7 @@ class Plain:
 
 
 def compare(case: Case, repeats: int) -> None:
-    """Best of some whole sequences on each side, phase by phase in turn."""
+    """Print the best time of some whole sequences on each side, phase by phase in turn."""
     best = {"plain": [float("inf")] * LENGTH, "ours": [float("inf")] * LENGTH, "top": [float("inf")] * LENGTH}
     for _ in range(repeats):
         ours, top = Ours(case), Ours(case, layers=2)

@@ -1,4 +1,4 @@
-"""What a deletion costs: durable requests against the number of modules, and retraining in their place.
+"""Cost of a deletion: durable requests against the number of modules, and retraining in their place.
 
 Requests are single slices, each in a group not hit before, sent one after another by one process that has the
 run open. The peer, retraining one FedCIO cluster, is a build of the demo's own data on the same machine.
@@ -52,7 +52,7 @@ class Row:
 
 
 def made_up(groups: int, sequences: int) -> tuple[Config, Description]:
-    """A run without data: two slices a client, fingerprints and keys that are hashes of their names."""
+    """Return a run without data: two slices a client, fingerprints and keys that are hashes of names."""
     run = load(None, [f"grouping.groups={groups}", f"plan.budget={sequences}", f"data.clients={groups}"])
     run = run.model_copy(update={"grouping": run.grouping.model_copy(update={"slices": 1})})
     plan = plans.make("rotations", groups, budget=sequences)
@@ -91,7 +91,7 @@ def mark(*parts: str | int) -> str:
 
 
 def time_requests(folder: RunFolder) -> Iterator[tuple[float, int]]:
-    """Seconds of each durable request, and the modules that it killed."""
+    """Yield the seconds of each durable request, and the number of modules that it killed."""
     folder.live()
     for client in folder.description.clients:
         start = time.perf_counter()
@@ -113,7 +113,7 @@ def latency(modules: int, place: Path) -> Row:
 
 
 def fill(folder: RunFolder) -> None:
-    """Small modules on disk, written without waiting for the disk."""
+    """Write small modules, without waiting for the disk."""
     scratch = folder.path / "scratch"
     entry = folder.description.modules[0]
     origin = Origin(
@@ -130,7 +130,7 @@ def fill(folder: RunFolder) -> None:
 
 
 def completion(modules: int, place: Path) -> tuple[int, float, float]:
-    """Modules killed by the first request, seconds to destroy and certify them, seconds for each."""
+    """Return the modules that the first request kills, the seconds to destroy them, and seconds for each."""
     groups, sequences = SIZES[modules]
     folder = create_run(place / f"files-{modules}", *made_up(groups, sequences))
     fill(folder)
@@ -142,7 +142,7 @@ def completion(modules: int, place: Path) -> tuple[int, float, float]:
 
 
 def fedcio_cluster(place: Path, clusters: int = 5, rounds: int = 6) -> float:
-    """Seconds to train one of so many clusters of the demo's clients again, from the initial weights."""
+    """Return the seconds to train one cluster of the demo's clients again, from the initial weights."""
     run = load(DEMO, [f"training.rounds={rounds}"])
     prepared = prepare(run)
     each = len(prepared.clients) // clusters
@@ -154,7 +154,7 @@ def fedcio_cluster(place: Path, clusters: int = 5, rounds: int = 6) -> float:
 
 
 def train_one(prepared: Prepared, target: Target, modules: Modules) -> float:
-    """The engine is warm: its processes have imported all they need before the clock starts."""
+    """Train a module and return the seconds, on processes that have imported all they need before."""
     training = prepared.run.training
     with InProcess(prepared.setup(modules, None), prepared.model.stack) as engine:
         warm = replace(prepared.targets[-1])

@@ -21,7 +21,7 @@ WORK = HERE / ".work"
 
 
 def main(words: list[str] | None = None) -> None:
-    """One line says what is wrong, if anything is."""
+    """Run the command; an error is one line on standard error."""
     asked = _asked(words)
     try:
         run(asked)
@@ -32,7 +32,7 @@ def main(words: list[str] | None = None) -> None:
 
 
 def run(asked: argparse.Namespace) -> None:
-    """Of each experiment all seeds of all cells that are missing; results are kept one by one."""
+    """Measure all missing seeds of all cells of the experiments; each result is kept at once."""
     chosen = [load_settings(name, asked.quick, asked.task) for name in asked.names or NAMES]
     # Tiny results, and those of other tasks than the experiment's own, do not go among the committed ones.
     apart = WORK / ("quick" if asked.quick else "other") if asked.quick or asked.task else HERE
@@ -49,7 +49,8 @@ def _measure(
     chosen: list[Settings], outcomes: dict[str, Results], work: Path, asked: argparse.Namespace
 ) -> None:
     for task in dict.fromkeys(task for settings in chosen for task in settings.tasks):
-        placed(load(task_file(task)))  # what is not there is said before anything is measured
+        # Data and weights that are missing are reported before anything is measured.
+        placed(load(task_file(task)))
     work.mkdir(parents=True, exist_ok=True)
     with only_holder(work / "lock", work):
         todo = [job for settings in chosen for job in missing(settings, outcomes[settings.name])]

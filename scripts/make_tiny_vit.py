@@ -1,4 +1,4 @@
-"""Makes the small ViT that comes with the package, from the public part of the digits and nothing else.
+"""Make the small ViT that comes with the package, from the public part of the digits and nothing else.
 
 Supervised: a trunk and a head learn the labels of the public part, under random distortions; the head is
 thrown away. How to train was judged by `--folds`, which holds back some of the public part itself, so that no
@@ -30,7 +30,7 @@ SIZE = 8
 MEAN = STD = [0.5, 0.5, 0.5]
 SEED = 0
 STEPS, BATCH, LEARNING_RATE, WEIGHT_DECAY, SMOOTHING = 3000, 64, 2e-3, 0.05, 0.1
-# How far an image is turned (radians), scaled, slanted and moved (in half images), lit, and disturbed.
+# Largest distortions of an image: turn (radians), scale, slant, shift (half images), light and noise.
 TURN, SCALE, SLANT, SHIFT, LIGHT, NOISE = 0.25, 0.15, 0.2, 0.2, 0.2, 0.05
 
 
@@ -52,19 +52,19 @@ def main() -> None:
 
 
 def public_digits() -> Dataset:
-    """The one part of the digits that this script reads; clients hold none of it."""
+    """Return the public part of the digits, the only one that this script reads; no client holds it."""
     return load_dataset("digits", Columns(inputs=("image",)), split="public")
 
 
 def tensors(data: Dataset) -> tuple[Tensor, Tensor]:
-    """Images as the clients' pipeline makes them, and labels."""
+    """Return images as the clients' pipeline makes them, and labels."""
     inputs = ImageInputs(SIZE, MEAN, STD, interpolate=False)
     batch = inputs.batch([inputs.item(record.id, record.content) for record in data.records])
     return batch["pixel_values"], torch.tensor(data.labels)
 
 
 def judge(images: Tensor, labels: Tensor, folds: int) -> None:
-    """Accuracy on each fold of a model trained on the others."""
+    """Print the accuracy on each fold of a model trained on the others."""
     place = torch.arange(len(labels)) % folds
     for fold in range(folds):
         trunk, head = pretrain(images[place != fold], labels[place != fold], SEED + fold)
@@ -74,7 +74,7 @@ def judge(images: Tensor, labels: Tensor, folds: int) -> None:
 
 
 def pretrain(images: Tensor, labels: Tensor, seed: int) -> tuple[ViTModel, nn.Linear]:
-    """Trunk and head after a fixed number of steps; nothing is picked on the way."""
+    """Return trunk and head after a fixed number of steps; no step is chosen by its accuracy."""
     torch.manual_seed(seed)
     rng = torch.Generator().manual_seed(seed + 1)
     trunk = ViTModel(architecture(), add_pooling_layer=False)
@@ -107,13 +107,13 @@ def architecture() -> ViTConfig:
 
 
 def features(trunk: ViTModel, images: Tensor) -> Tensor:
-    """What the head reads: the class token behind the last norm, as in transformers' image classifier."""
+    """Return the head's input: the class token after the last norm, as in transformers' image classifier."""
     found: Tensor = trunk(images).last_hidden_state[:, 0]
     return found
 
 
 def distort(images: Tensor, rng: torch.Generator) -> Tensor:
-    """Each image turned, scaled, slanted, moved, lit and disturbed at random; still grey."""
+    """Return the images turned, scaled, slanted, shifted, lit and disturbed at random; they stay grey."""
 
     def spread(width: float) -> Tensor:
         return (torch.rand(len(images), generator=rng) * 2 - 1) * width
@@ -130,7 +130,7 @@ def distort(images: Tensor, rng: torch.Generator) -> Tensor:
 
 
 def write(trunk: ViTModel, folder: Path) -> None:
-    """Half precision on disk; the configuration says float32, so that it is loaded as such."""
+    """Write the trunk in half precision; the configuration says float32, so that it is loaded as such."""
     trunk.half().save_pretrained(folder)
     (folder / "model.safetensors").chmod(0o644)  # written for the owner alone, and packaged as it is
     trunk.config.dtype = torch.float32

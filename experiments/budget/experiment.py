@@ -1,4 +1,4 @@
-"""How many sequences: accuracy after training and under requests (the paper's Figures 8 and 9)."""
+"""Number of sequences: accuracy after training and under requests (the paper's Figures 8 and 9)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from fedsgt.plans import Plan, make, rotations
 
 
 def cells(settings: Settings) -> list[Cell]:
-    """One for budgets up to L, which trains nothing of its own, and one for those above."""
+    """Return a cell for budgets up to L, which trains nothing of its own, and one for those above."""
     keys = {"rotations": "fewer", "iterative": "more"}
     return [
         Cell(
@@ -55,7 +55,7 @@ def measure(settings: Settings, cell: Cell, seed: int, work: Path) -> dict[str, 
 
 
 def _plans(kind: str, groups: int, budgets: list[int]) -> dict[str, Plan]:
-    """By kind and budget, as in `first-6`."""
+    """Return the plans by kind and budget, as in `first-6`."""
     if kind == "iterative":
         return {f"iterative-{budget}": make("iterative-rotations", groups, budget) for budget in budgets}
     found = {f"rotations-{groups}": rotations(groups)}
@@ -66,7 +66,7 @@ def _plans(kind: str, groups: int, budgets: list[int]) -> dict[str, Plan]:
 
 
 def _measured(trained: Trained, plan: Plan, drawn: list[Stream]) -> dict[str, Any]:
-    """Of a plan whose sequences are all among those that were trained."""
+    """Return the measurements of a plan whose sequences are all among those that were trained."""
     absent = set(plan.sequences) - set(trained.plan.sequences)
     assert not absent, f"{plan.kind}: {sorted(absent)} are not sequences of the run"
     trained.predict_all()
@@ -84,7 +84,7 @@ def _measured(trained: Trained, plan: Plan, drawn: list[Stream]) -> dict[str, An
 
 
 def _short(curve: dict[str, Any]) -> dict[str, Any]:
-    """Without what is the same for all strategies and each stream."""
+    """Return the curve without values that are the same for all strategies and streams."""
     return {
         "accuracy": [None if value is None else round(value, 5) for value in curve["accuracy"]],
         "alive": rounded(curve["alive"]),

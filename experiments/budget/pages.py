@@ -19,7 +19,7 @@ WORDS = {"rotations": "", "spread": ", evenly spread", "first": ", the first", "
 
 
 def labels(results: Results, task: str, partition: str) -> list[str]:
-    """Of all plans that were measured, by budget."""
+    """Return the labels of all plans that were measured, by budget."""
     found = [
         label
         for kind in ("rotations", "iterative")
@@ -70,7 +70,7 @@ def _foretold(results: Results, task: str, partition: str, label: str) -> float:
 
 
 def _after(results: Results, task: str, partition: str, label: str, number: int) -> list[float]:
-    """AllSeq after so many requests, if every seed is still served by some stream."""
+    """Return AllSeq's accuracy after so many requests, if every seed is still served by some stream."""
     curves = values(results, task, partition, label, "curves", "all", "accuracy")
     found = [curve[number] for curve in curves]
     return [] if None in found else found
@@ -81,7 +81,7 @@ def _early(results: Results, task: str, partition: str, label: str, what: str) -
 
 
 def _early_values(results: Results, task: str, partition: str, label: str, what: str) -> list[float]:
-    """The mean over the first requests, of live data or of a strategy's accuracy; seed by seed."""
+    """Return the mean over the first requests, of live data or of a strategy's accuracy, for each seed."""
     path = ("live",) if what == "live" else ("curves", what, "accuracy")
     curves = values(results, task, partition, label, *path)
     found = [[curve[number] for number in EARLY if curve[number] is not None] for curve in curves]
@@ -124,7 +124,7 @@ def claims(results: Results, task: str, partition: str) -> list[Claim]:
 def _above(
     results: Results, task: str, partition: str, base: str, more: list[str], where: str
 ) -> list[Claim]:
-    """What sequences beyond the L rotations bring."""
+    """Return the claims about sequences beyond the L rotations."""
 
     def gaps(what: str) -> dict[str, Mean]:
         theirs = _early_values(results, task, partition, base, what)
@@ -160,7 +160,7 @@ def _above(
 
 
 def _offsets(results: Results, task: str, partition: str, fewer: list[str], where: str) -> list[Claim]:
-    """Evenly spread rotations against the first ones."""
+    """Return the claim about evenly spread rotations against the first ones."""
     found = []
     for what, shown in (("all", "AllSeq"), ("long", "LongSeq"), ("live", "live data")):
         means = {

@@ -1,4 +1,4 @@
-"""What the paper says of the cost of training, and what was measured."""
+"""Claims about the cost of training: the paper's words, and our measurements."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def claims(settings: Settings, results: Results, tasks: list[str]) -> list[Claim
 
 
 def _time_claims(settings: Settings, results: Results, task: str) -> list[Claim]:
-    """Decided with frozen layers known: their time is the same for all systems, and hides what differs."""
+    """Return the claims about time, without that of frozen layers, which is the same for all systems."""
     ours = ratio(settings, results, task, "fedsgt")
     again, clusters = (ratio(settings, results, task, system, "again") for system in ("fedsgt", "fedcio"))
     passes = {system: counted(settings, results, task, system) for system in SYSTEMS}
@@ -128,5 +128,5 @@ def _federated_claims(results: Results) -> list[Claim]:
 
 
 def _overhead(entry: Mapping[str, Any]) -> float:
-    """What is carried beyond the tensors, as a share of them, in the worse direction."""
+    """Return the bytes beyond the tensors as a share of the tensors, in the worse direction."""
     return max(float(carried / planned) - 1 for planned, carried in (entry["up"], entry["down"]))

@@ -68,9 +68,9 @@ def measure(settings: Settings, cell: Cell, seed: int, work: Path) -> dict[str, 
 def _timed(
     bench: Bench, task: str, seed: int, system: str, records: int, more: list[str] | None = None
 ) -> dict[str, Any]:
-    """CPU seconds of a training that finds nothing done before, and leaves nothing.
+    """Return the CPU seconds of a training that starts from nothing and leaves nothing.
 
-    `again` is the same training when what the frozen layers make of the records is known.
+    `again` is the same training with the frozen layers' outputs already computed.
     """
     overrides = [f"data.limit={records}", "data.test_limit=20", *(more or [])]
     run = bench.config(task, seed, system, "iid", overrides, shared=False)
@@ -97,19 +97,19 @@ def _timed(
 
 
 def passes(trained: Trained) -> float:
-    """Over all the data, each of so many epochs; clustering by first updates takes one more."""
+    """Return the passes over all the data in each epoch; clustering by first updates takes one more."""
     config = trained.folder.config
     return trained.plan.passes * config.training.rounds + (config.grouping.method == "updates")
 
 
 def _module_bytes(trained: Trained) -> int:
-    """Of the tensors that a client sends at the end of a round."""
+    """Return the bytes of the tensors that a client sends at the end of a round."""
     key = next(iter(trained.folder.description.keys.values()))
     return sum(tensor.nbytes for tensor in trained.folder.modules.get(key).values())
 
 
 def _phases(events: list[ModuleTime]) -> list[float]:
-    """Seconds by depth, the median: who is the first to need a record also computes its frozen layers."""
+    """Return the median seconds of each depth; the first to need a record also computes its frozen layers."""
     found: dict[int, list[float]] = {}
     before = 0.0
     for event in events:
@@ -119,7 +119,7 @@ def _phases(events: list[ModuleTime]) -> list[float]:
 
 
 def _traffic(settings: Settings, seed: int) -> dict[str, Any]:
-    """Rounds that clients take part in, and frozen modules that they fetch, by slices a client."""
+    """Return the rounds of clients and the frozen modules that they fetch, by slices a client."""
     clients, groups = settings["clients"], settings["groups"]
     plan, found = rotations(groups), {}
     for slices in settings["slices"]:
@@ -140,7 +140,7 @@ def _traffic(settings: Settings, seed: int) -> dict[str, Any]:
 def _federated(
     bench: Bench, seed: int, clients: int, groups: int, slices: list[int], records: int
 ) -> dict[str, Any]:
-    """What Flower carried for a client of a small training, beside what its plan foretells."""
+    """Return the traffic of a client in a small training over Flower, beside the plan's prediction."""
     common = ["engine.name=flower", f"data.clients={clients}", f"data.limit={records}", "data.test_limit=20"]
     trainings = {
         f"FedSGT, S={count}": ("fedsgt", [f"grouping.groups={groups}", f"grouping.slices={count}"])

@@ -192,7 +192,7 @@ def draw(file: Path, settings: Settings, results: Results, tasks: list[str]) -> 
 
 
 def _draw_times(axes: Any, settings: Settings, results: Results, tasks: list[str]) -> None:
-    """Bars, each with a mark where FedAvg's time and the passes would have it."""
+    """Draw bars, each with a mark at the height that FedAvg's time and the passes predict."""
     series = {
         shown: [mean_of(seconds(settings, results, task, system)) for task in tasks]
         for system, shown in SYSTEMS.items()

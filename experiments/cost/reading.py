@@ -31,13 +31,13 @@ def seconds(
 
 
 def ratio(settings: Settings, results: Results, task: str, system: str, what: str = "seconds") -> list[float]:
-    """To FedAvg's time."""
+    """Return the ratio of a system's time to FedAvg's, for each seed."""
     ours, theirs = (seconds(settings, results, task, name, what=what) for name in (system, "fedavg"))
     return [one / other for one, other in zip(ours, theirs, strict=True)]
 
 
 def counted(settings: Settings, results: Results, task: str, system: str) -> float:
-    """Passes over the data."""
+    """Return the passes over the data, for each seed."""
     return float(results.values(cell(task, settings["records"][0]), system, "passes")[0])
 
 
@@ -46,7 +46,7 @@ def sequences(settings: Settings, results: Results, task: str) -> int:
 
 
 def grown(settings: Settings, results: Results, task: str, system: str) -> Mean:
-    """Time with the most records over time with the fewest, for the seeds that have both."""
+    """Return the ratio of times with the most and the fewest records, for the seeds that have both."""
     large, small = (
         dict(results.seeds(cell(task, settings["records"][size])))
         for size in (0, len(settings["records"]) - 1)
@@ -56,13 +56,13 @@ def grown(settings: Settings, results: Results, task: str, system: str) -> Mean:
 
 
 def matched(settings: Settings, results: Results, task: str) -> list[float]:
-    """So many sequences take as long as FedAvg; frozen layers known, as their time is the same for any B."""
+    """Return the number of sequences that take as long as FedAvg, with frozen layers already computed."""
     count = sequences(settings, results, task)
     return [count / factor for factor in ratio(settings, results, task, "fedsgt", "again")]
 
 
 def hours_of(task: str) -> tuple[float, float, float] | None:
-    """The paper's, for its own tasks and ours of the same data."""
+    """Return the paper's hours for a task of its own, or for ours of the same data."""
     return HOURS.get(task.rpartition("/")[2])
 
 

@@ -51,7 +51,8 @@ def measure(settings: Settings, cell: Cell, seed: int, work: Path) -> dict[str, 
     deletions = _deletions(bench, about, seed)
     unlearn(folder, deletions)
     found: dict[str, Any] = {"accuracy": {"before": before}, "verified": {}}
-    if about["system"] == "fedsgt":  # it serves on; what survived is looked at as it is
+    # The system serves on, so the surviving modules are looked at as they are.
+    if about["system"] == "fedsgt":
         found |= _attacked(folder, about, seed)
         found["accuracy"]["after"] = _accuracy(folder)
         _verify(found, folder, "after", about, seed)
@@ -69,7 +70,7 @@ def measure(settings: Settings, cell: Cell, seed: int, work: Path) -> dict[str, 
 
 
 def _deletions(bench: Bench, about: Any, seed: int) -> list[Deletion]:
-    """A large part of one group of FedSGT's, the same records under every system."""
+    """Return deletions of a large part of one of FedSGT's groups, the same records under every system."""
     own = bench.config(about["task"], seed, "fedsgt", about["partition"], about["groups"], shared=False)
     grouped = own.grouping
     groups = make(
@@ -107,12 +108,12 @@ def _told(found: Verification) -> dict[str, Any]:
 
 
 def _tensors(folder: RunFolder) -> dict[tuple[int, ...], Tensors]:
-    """All modules before any deletion."""
+    """Return the tensors of all modules, by prefix."""
     return {prefix: folder.modules.get(key) for prefix, key in folder.description.keys.items()}
 
 
 def _control(folder: RunFolder, old: dict[tuple[int, ...], Tensors], seed: int) -> dict[str, Any]:
-    """A server that puts a module of before, which learnt the records, in the place of the retrained one.
+    """Act as a server that puts an old module, which learnt the records, in the place of the retrained one.
 
     It gives it the new manifest, so that all of the store's own checks hold.
     """

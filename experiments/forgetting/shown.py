@@ -20,7 +20,7 @@ Pair = tuple[str, str]
 
 
 def _auc(results: Results, cell: str, attack: str, when: str) -> list[float]:
-    """None where nothing is served."""
+    """Return the AUC of each seed; None where nothing is served."""
     found = results.values(cell, "attacks", attack, when)
     return [case["auc"]["value"] for case in found if case is not None]
 
@@ -31,7 +31,7 @@ def _drop(results: Results, cell: str, attack: str) -> list[float]:
 
 
 def _inside(results: Results, cell: str, attack: str) -> str:
-    """In how many seeds the attack's own interval has chance in it."""
+    """Return the number of seeds in which the attack's own interval contains chance."""
     cases = [case["auc"] for case in results.values(cell, "attacks", attack, "after") if case is not None]
     return f"{sum(case['low'] <= CHANCE <= case['high'] for case in cases)} of {len(cases)}"
 
@@ -103,7 +103,7 @@ def _accuracy(results: Results, cell: str, when: str) -> list[float | None]:
 
 
 def _verified(results: Results, cell: str, when: str) -> str:
-    """Modules that are the same, of those that serve, over all seeds."""
+    """Return the number of modules that are the same, out of those that serve, over all seeds."""
     found = [entry["verified"].get(when) for _, entry in results.seeds(cell)]
     known = [told for told in found if told is not None]
     same = sum(told["counts"].get("same", 0) for told in known)

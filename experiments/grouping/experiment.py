@@ -74,7 +74,7 @@ def measure(settings: Settings, cell: Cell, seed: int, work: Path) -> dict[str, 
 
 
 def _simulated(settings: Settings, run: Trained, seed: int) -> dict[str, float]:
-    """The request that ends the service, with as many rotations as groups; by the grouping alone."""
+    """Return the request that ends the service, with as many rotations as groups, by the grouping alone."""
     count, length, groups = settings["simulated"], settings["longest"], run.folder.description.groups
     score = longest(rotations(groups).sequences)
     found = {}
@@ -86,7 +86,7 @@ def _simulated(settings: Settings, run: Trained, seed: int) -> dict[str, float]:
 
 
 def _grouped(config: Config, run: Trained) -> dict[str, float]:
-    """CPU seconds of embedding all slices and of grouping them, and how good the groups are (Eq. 1)."""
+    """Return the CPU seconds of embedding all slices and of grouping them, and the objective (Eq. 1)."""
     embeddings, embedding = _embeddings(config)
     settings, related = config.grouping, _related(config, embeddings)
     started = time.process_time()
@@ -111,7 +111,7 @@ def _grouped(config: Config, run: Trained) -> dict[str, float]:
 
 
 def _embeddings(config: Config) -> tuple[NDArray[np.float64], float]:
-    """And how long it takes once records and backbone are loaded, which training needs anyway."""
+    """Return the slices' embeddings, and the seconds they take once records and backbone are loaded."""
     data = load_clients(config)
     model = open_model(config, data.labels)
     started = time.process_time()
@@ -119,7 +119,7 @@ def _embeddings(config: Config) -> tuple[NDArray[np.float64], float]:
 
 
 def _related(config: Config, embeddings: NDArray[np.float64]) -> dict[str, Any]:
-    """As the package does: clients keep to few groups, or slices are told apart by what is in them."""
+    """Return the further input of a grouping, as the package gives it: clusters or embeddings."""
     if config.grouping.method == "affinity":
         return {"clusters": range(config.data.clients)}
     return {"embeddings": embeddings} if config.grouping.method in LOOK_AT_DATA else {}

@@ -1,1 +1,1 @@
-"""What all experiments share: training runs, requests, results, statistics, plots and pages."""
+"""Tools that all experiments share: training runs, requests, results, statistics, plots and pages."""

@@ -32,7 +32,7 @@ Floats = NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Bench:
-    """Where runs are kept, so that experiments share what they train, and go on after a stop."""
+    """Folder of runs, so that experiments share their trainings and go on after a stop."""
 
     work: Path
 
@@ -45,7 +45,7 @@ class Bench:
         overrides: Sequence[str] = (),
         shared: bool = True,
     ) -> Config:
-        """The task's run under this system: one seed for partition, grouping and training.
+        """Return the configuration of the task under this system, with one seed for everything.
 
         With `shared`, equal modules of other runs of this task and seed are taken from a common store; a run
         that deletes must have its own.
@@ -68,7 +68,7 @@ class Bench:
         return run.model_copy(update={"store": run.store.model_copy(update={"url": f"file://{store}"})})
 
     def trained(self, run: Config, anew: bool = False) -> Trained:
-        """The run, trained if it is not yet; `anew` if it is to be changed, and so may be left changed."""
+        """Return the run, trained if it is not yet; with `anew`, a fresh one that the caller may change."""
         code = hashlib.sha256(to_toml(run).encode()).hexdigest()[:16]
         path = self.work / "runs" / code
         if anew and path.exists():
@@ -79,13 +79,13 @@ class Bench:
 
 
 def lane(task: str, seed: int) -> str:
-    """What may not be trained side by side, as it shares a store."""
+    """Return the lane: runs of one lane share a store, and may not be trained side by side."""
     return f"{task.replace('/', '-')}-{seed}"
 
 
 @dataclass(frozen=True)
 class Trained:
-    """A trained run, and what each of its modules says of the test records."""
+    """A trained run, and the predictions of the test records by each of its modules."""
 
     folder: RunFolder
     predicted: dict[Prefix, Floats] = field(default_factory=dict, repr=False)
@@ -100,7 +100,7 @@ class Trained:
 
     @property
     def groups_of(self) -> list[list[int]]:
-        """The group of each slice, by client."""
+        """Return the group of each slice, by client."""
         return self.folder.description.groups_of
 
     def accuracy(
@@ -109,7 +109,7 @@ class Trained:
         strategy: str = "all",
         sequences: Iterable[Sequence[int]] | None = None,
     ) -> float | None:
-        """Of what serves when these groups are hit; none when exhausted. By the serve path's own scoring."""
+        """Return the accuracy, as served, once these groups are hit; None if the run is exhausted."""
         orders = self.plan.sequences if sequences is None else sequences
         prefixes = [live_prefix(order, dead) for order in orders]
         self.predict(prefixes)
@@ -125,16 +125,16 @@ class Trained:
         return self.predicted
 
     def predict_all(self) -> Trained:
-        """Once for all modules, as every call starts a model."""
+        """Predict with all modules at once, as every call starts a model."""
         self.predict([module.prefix for module in self.plan.modules])
         return self
 
     def records(self) -> list[list[int]]:
-        """How many records each slice has, by client."""
+        """Return the number of records in each slice, by client."""
         return [list(client.records) for client in self.folder.description.clients]
 
     def group_sizes(self) -> tuple[list[int], list[int]]:
-        """Records of each group, and slices of it that have any."""
+        """Return the number of records of each group, and of its slices that have any."""
         sizes, slices = [0] * self.plan.groups, [0] * self.plan.groups
         for groups, records in zip(self.groups_of, self.records(), strict=True):
             for group, count in zip(groups, records, strict=True):
@@ -147,7 +147,7 @@ def _untold(share: float) -> None: ...
 
 
 def described(run: Config) -> dict[str, Any]:
-    """A run's settings as results keep them: without places of this machine."""
+    """Return a run's settings as results keep them, without this machine's paths."""
     values = run.model_dump(mode="json", exclude={"store", "engine", "unlearning", "serving", "privacy"})
     values["data"]["source"] = Path(values["data"]["source"]).name
     values["model"]["backbone"] = Path(values["model"]["backbone"]).name

@@ -1,4 +1,4 @@
-"""When a training had finished which module: by CPU time, as machines are shared, and by records learnt."""
+"""Time at which each module of a training was finished: in CPU seconds, and in records learnt."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from fedsgt.engine.events import ClientUpdated, Event, ModuleFinished, WorkBegun
 
 @dataclass(frozen=True)
 class ModuleTime:
-    """When a module was finished."""
+    """Time at which a module was finished."""
 
     groups: Prefix
     seconds: float
-    """Of this process since training began."""
+    """CPU seconds of this process since training began."""
     records: int
-    """Learnt from until then, each as often as clients were given it."""
+    """Number of records learnt until then, each counted as often as clients trained on it."""
 
 
 class Clock:

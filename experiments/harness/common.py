@@ -1,4 +1,4 @@
-"""Results of several cells that are compared: of the seeds that all of them have."""
+"""Results of several cells that are compared, for the seeds that all of them have."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from experiments.harness.results import Results
 
 
 def common(results: Results, names: Iterable[str]) -> Results | None:
-    """These cells with their common seeds, while others are still being measured; none if there is none."""
+    """Return these cells with the seeds that all have; None if they have no seed in common."""
     cells = {name: results.cells.get(name, {}) for name in names}
     seeds = set.intersection(*map(set, cells.values()))
     if not seeds:

@@ -14,7 +14,7 @@ DIGITS = 10  # labels of the one task that does not say how many it has
 
 
 def chance(result: Mapping[str, Any]) -> float:
-    """How often a guess among the labels of this result's task is right."""
+    """Return the chance that a guess among the labels of this result's task is right."""
     return 1 / (result["settings"]["data"]["labels"] or DIGITS)
 
 
@@ -24,7 +24,7 @@ def unlearning_curve(
     strategy: str = "all",
     sequences: Sequence[Prefix] | None = None,
 ) -> dict[str, Any]:
-    """Means over the streams after each number of requests.
+    """Return the means over the streams after each number of requests.
 
     `accuracy` is of the streams that are still served (none when no stream is), `alive` is their share,
     `spread` the standard deviation of their accuracies, `survived` the requests that each stream withstood.

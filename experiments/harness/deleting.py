@@ -29,7 +29,7 @@ class Deleting:
         self.portion = [[max(1, len(part) // SHARE) for part in client] for client in self.left]
 
     def request(self, request: Request) -> bool:
-        """Whether there was anything to delete."""
+        """Delete what the request names; return whether there was anything left to delete."""
         records = [record for index in request.slices for record in self._taken(request, index)]
         if records:
             unlearn(self.folder, [Deletion(self.names[request.client], tuple(records))])
@@ -46,7 +46,7 @@ class Deleting:
         return taken
 
     def retrain(self) -> Trained:
-        """What is dead, on what is retained; and every client is in it with all that it has left."""
+        """Train dead modules again on retained data, and check that no client lost more than it asked for."""
         folder = train(self.folder.config, Path(self.folder.path), ignore, recover)
         check_participation(folder)
         self._check_nothing_lost(folder.description.clients)
@@ -54,7 +54,7 @@ class Deleting:
         return Trained(folder)
 
     def _check_nothing_lost(self, entries: Iterable[ClientEntry]) -> None:
-        """Counted from the ids that were asked for, not from what the run says of itself."""
+        """Check each client's number of records against the ids asked for, not against the run's own word."""
         expected = [[len(part) for part in client] for client in self.left]
         found = [list(entry.records) for entry in entries]
         if found != expected:

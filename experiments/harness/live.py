@@ -14,18 +14,18 @@ Score = Callable[[frozenset[int]], float]
 
 
 def longest(sequences: Iterable[Sequence[int]]) -> Score:
-    """Groups behind the longest live prefix (LongSeq), by the serve path's own cut."""
+    """Return a score: the groups behind the longest live prefix (LongSeq), cut as when serving."""
     orders = [tuple(order) for order in sequences]
     return lambda dead: max(len(live_prefix(order, dead)) for order in orders)
 
 
 def unhit(groups: int) -> Score:
-    """Groups that were not hit, all counted: FedCIO's, whose clusters are models of their own."""
+    """Return a score: all groups that were not hit, as FedCIO's clusters are models of their own."""
     return lambda dead: groups - len(dead)
 
 
 def simulated(score: Score, groups_of: Sequence[Sequence[int]], drawn: Sequence[Stream]) -> dict[str, Any]:
-    """Means over the streams after each number of requests.
+    """Return the means over the streams after each number of requests.
 
     `live` is the score, `alive` the share of streams that are still served, `rate` the mean number of the
     request that ends the service (a stream that is never ended counts its length and one).
@@ -37,7 +37,7 @@ def simulated(score: Score, groups_of: Sequence[Sequence[int]], drawn: Sequence[
             if dead not in known:
                 known[dead] = score(dead)
             if not known[dead]:
-                break  # what is exhausted stays so
+                break  # an exhausted run stays exhausted
             row[number] = known[dead]
     alive = (table > 0).mean(axis=0)
     return {
@@ -48,5 +48,5 @@ def simulated(score: Score, groups_of: Sequence[Sequence[int]], drawn: Sequence[
 
 
 def rounded(values: Iterable[float]) -> list[float]:
-    """As results keep them."""
+    """Return the values rounded as results keep them."""
     return [round(float(value), 5) for value in values]

@@ -6,5 +6,5 @@ PARTITIONS = {"iid": "IID", "dirichlet": "Dirichlet 0.3"}
 
 
 def name(task: str, partition: str, *more: str) -> str:
-    """Of a result: its task, how records lie with the clients, and what else tells it from others."""
+    """Return the name of a result: its task, the partition of records, and whatever else tells it apart."""
     return "-".join([task.replace("/", "-"), partition, *more])

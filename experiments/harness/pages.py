@@ -1,4 +1,4 @@
-"""READMEs and the index: what people read, written anew from the results between two marks."""
+"""READMEs and the index of experiments, written anew from the results between two marks."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ HEAD = ("claim", "the paper", "here", "verdict")
 
 
 def write_report(settings: Settings, results: Results, folder: Path) -> Path:
-    """Plots and the README's tables of one experiment; elsewhere than at home a README of tables alone."""
+    """Write the plots and the README's tables of one experiment; elsewhere, a README of tables alone."""
     report: Report = experiment(settings.name).report(settings, results)
     folder.mkdir(parents=True, exist_ok=True)
     drawn = {folder / "plots" / f"{plot.name}.png": plot for plot in report.plots}
     for left in set((folder / "plots").glob("*.png")) - drawn.keys():
-        left.unlink()  # of settings that are no more
+        left.unlink()  # pictures of settings that no longer exist
     for file, plot in drawn.items():
         plot.draw(file)
     readme = folder / "README.md"
@@ -55,7 +55,7 @@ def claims_table(report: Report) -> Table:
 
 
 def write_index(home: Path) -> None:
-    """`index.html` links all experiments; at home the claims of all stand in the README, too."""
+    """Write `index.html`, which links all experiments, and at home the claims of all into the README."""
     present = [name for name in NAMES if (home / name / "README.md").is_file()]
     cards = "\n".join(_card(home, name) for name in present)
     (home / "index.html").write_text(PAGE.replace("CARDS", cards), encoding="utf-8")
@@ -66,7 +66,7 @@ def write_index(home: Path) -> None:
 
 
 def _all_claims(home: Path, present: list[str]) -> str:
-    """The rows of every experiment under one head."""
+    """Return the claims of every experiment in one table."""
     rows = ["| experiment | claim | the paper | here | verdict |", "| --- | --- | --- | --- | --- |"]
     for name in present:
         file = home / name / CLAIMS

@@ -1,4 +1,4 @@
-"""Where this machine has what configurations name: data and weights in folders instead of on the hub."""
+"""Places of data and weights on this machine, for configurations that name them as on the hub."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ROOT = FILE.parent.parent
 
 
 def placed(run: Config) -> Config:
-    """The same run with local folders in place of names, where `places.toml` knows one that is there."""
+    """Return the run with local folders in place of names, if `places.toml` has one that exists."""
     data = run.data.model_copy(update={"source": _place(run.data.source)})
     model = run.model.model_copy(update={"backbone": _place(run.model.backbone)})
     return run.model_copy(update={"data": data, "model": model})
@@ -35,7 +35,7 @@ def _place(name: str) -> str:
 
 
 def _in_package(text: str) -> Path | None:
-    """A folder inside an installed package, which is not imported."""
+    """Return a folder inside an installed package, without importing the package."""
     package, _, rest = text.partition("/")
     spec = find_spec(package)
     places = list(spec.submodule_search_locations or ()) if spec else []

@@ -32,7 +32,7 @@ STYLE: Any = {
 def figure(
     file: Path, panels: int = 1, width: float = 4.2, height: float = 3.2, rows: int = 1
 ) -> Iterator[list[Axes]]:
-    """Panels side by side, in so many rows, row after row; written when the block ends."""
+    """Yield panels, row after row, and write the picture when the block ends."""
     with matplotlib.rc_context(STYLE):
         size = (width * panels, height * rows)
         drawn, axes = pyplot.subplots(rows, panels, figsize=size, squeeze=False)
@@ -47,7 +47,7 @@ def figure(
 
 
 def band(axes: Axes, curves: Sequence[Sequence[float | None]], label: str, number: int, **style: Any) -> None:
-    """The mean over seeds of curves on 0, 1, 2, ... with its 95 % interval, where most seeds have a value."""
+    """Draw the mean of the seeds' curves with its 95 % interval, as far as most seeds have a value."""
     length = max(map(len, curves), default=0)
     points = []
     for x in range(length):
@@ -62,13 +62,13 @@ def band(axes: Axes, curves: Sequence[Sequence[float | None]], label: str, numbe
     halves = np.nan_to_num(np.array([mean.half for _, mean in points]))
     colour = COLOURS[number % len(COLOURS)]
     axes.plot(xs, means, color=colour, label=label, **({"linewidth": 1.6} | style))
-    # Shares and accuracies: an interval of few seeds may reach beyond what there is.
+    # Shares and accuracies are between 0 and 1; an interval of few seeds may reach beyond that.
     low, high = np.clip(means - halves, 0, None), np.clip(means + halves, None, max(1, means.max()))
     axes.fill_between(xs, low, high, color=colour, alpha=0.15, linewidth=0)
 
 
 def bars(axes: Axes, groups: Sequence[str], series: Mapping[str, Sequence[Mean]]) -> None:
-    """Means with intervals: a cluster of bars for each group, one bar for each series."""
+    """Draw means with intervals: a cluster of bars for each group, one bar for each series."""
     width = 0.8 / max(1, len(series))
     for number, (name, means) in enumerate(series.items()):
         places = np.arange(len(groups)) + (number - (len(series) - 1) / 2) * width

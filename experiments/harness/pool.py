@@ -1,4 +1,4 @@
-"""Measuring cells in several processes: what is missing, lane by lane, with the time that is left."""
+"""Measuring of missing cells in several processes, lane by lane, with the time left."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def experiment(name: str) -> Any:
 
 
 def cells_of(settings: Settings) -> list[Cell]:
-    """The experiment's cells, each with what its task and its system say: others are other results."""
+    """Return the experiment's cells, each with the settings of its task and system, which identify it."""
     found: list[Cell] = experiment(settings.name).cells(settings)
     return [replace(cell, about={**cell.about, **_behind(cell.about)}) for cell in found]
 
@@ -55,7 +55,7 @@ def missing(settings: Settings, results: Results) -> list[Job]:
 
 
 def run_jobs(jobs: Sequence[Job], outcomes: dict[str, Results], work: Path, processes: int) -> None:
-    """Each result is kept as soon as it is there; the first error ends it all, and the next call goes on."""
+    """Measure the jobs and keep each result at once; the first error ends all, and the next call goes on."""
     if not jobs:
         return
     with _pool(processes) as pool, _progress(len(jobs)) as told:
@@ -76,7 +76,7 @@ def run_jobs(jobs: Sequence[Job], outcomes: dict[str, Results], work: Path, proc
 
 
 def measure(job: Job, work: Path) -> tuple[dict[str, Any], float]:
-    """In a process of the pool: the result, and the CPU time that it took."""
+    """Measure a job in a process of the pool; return the result and the CPU time that it took."""
     started = time.process_time()
     found = experiment(job.settings.name).measure(job.settings, job.cell, job.seed, work)
     return found, time.process_time() - started
@@ -94,7 +94,7 @@ def _pool(processes: int) -> ProcessPoolExecutor:
 
 
 def _ready() -> None:
-    """Before torch is imported: results are those of the package's execution profile."""
+    """Set the package's execution profile; call this before torch is imported."""
     from fedsgt.stack import profile
 
     os.environ.update(profile.environment())

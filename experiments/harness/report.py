@@ -1,4 +1,4 @@
-"""What an experiment says of its results: tables, plots, and which claims hold."""
+"""Report of an experiment: its tables, plots, and claims with verdicts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SEEDS = 5  # at least, for a claim
 
 @dataclass(frozen=True)
 class Table:
-    """As it stands in the README."""
+    """Table of the README."""
 
     title: str
     head: Sequence[str]
@@ -26,11 +26,11 @@ class Table:
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence of the paper, or of ours, and what our runs say to it."""
+    """A sentence of the paper, or of ours, with the measurements and the verdict of our runs."""
 
     claim: str
     paper: str
-    """What the paper reports."""
+    """Numbers that the paper reports."""
     ours: str
     verdict: str
     """`holds`, `does not hold`, `in part` or `not decided`."""
@@ -38,7 +38,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class Plot:
-    """A picture by name, and what draws it into a file."""
+    """A picture: its name, and the function that draws it into a file."""
 
     name: str
     caption: str
@@ -53,7 +53,7 @@ class Report:
 
 
 def verdict(difference: Mean, least: float = 0.0, equal: float | None = None) -> str:
-    """Whether a difference is above `least`; with `equal`, whether it is within so much of zero.
+    """Return the verdict on a difference: above `least`, or within `equal` of zero if that is given.
 
     Decided by the whole interval, and not decided when that lies on both sides, or with too few seeds.
     """

@@ -12,7 +12,7 @@ from fedsgt.files.encoding import seed_of
 
 @dataclass(frozen=True)
 class Request:
-    """Some records of these slices of a client, or the whole of them."""
+    """Deletion of some records of these slices of a client, or of all of them."""
 
     client: int
     slices: tuple[int, ...]
@@ -24,18 +24,18 @@ BURST = 5
 
 
 def streams(kind: str, records: Sequence[Sequence[int]], count: int, length: int, seed: int) -> list[Stream]:
-    """So many streams of requests to clients whose slices have these numbers of records."""
+    """Draw streams of requests to clients whose slices have these numbers of records."""
     rngs = [np.random.default_rng(seed_of("requests", kind, seed, number)) for number in range(count)]
     return [KINDS[kind](rng, records, length) for rng in rngs]
 
 
 def hit(request: Request, groups_of: Sequence[Sequence[int]]) -> set[int]:
-    """The groups that lose data."""
+    """Return the groups that lose data."""
     return {groups_of[request.client][index] for index in request.slices}
 
 
 def deaths(stream: Stream, groups_of: Sequence[Sequence[int]]) -> Iterator[frozenset[int]]:
-    """The dead groups after no request, after one, and so on."""
+    """Yield the dead groups after no request, after one, and so on."""
     dead: frozenset[int] = frozenset()
     yield dead
     for request in stream:
@@ -44,13 +44,13 @@ def deaths(stream: Stream, groups_of: Sequence[Sequence[int]]) -> Iterator[froze
 
 
 def _single(rng: np.random.Generator, records: Sequence[Sequence[int]], length: int) -> Stream:
-    """The paper's: each request is about one slice, all alike, again and again."""
+    """Draw the paper's requests: each hits one slice, all slices equally likely, with repetition."""
     full = _full(records)
     return [_of_slice(*full[number]) for number in rng.integers(len(full), size=length)]
 
 
 def _clients(rng: np.random.Generator, records: Sequence[Sequence[int]], length: int) -> Stream:
-    """Whole clients leave, one after the other; an empty slice of theirs is in nothing."""
+    """Draw requests of whole clients, one after the other; an empty slice of theirs hits no group."""
     held = [tuple(index for index, size in enumerate(sizes) if size) for sizes in records]
     return [
         Request(client, held[client], whole=True)
@@ -59,7 +59,7 @@ def _clients(rng: np.random.Generator, records: Sequence[Sequence[int]], length:
 
 
 def _bursts(rng: np.random.Generator, records: Sequence[Sequence[int]], length: int) -> Stream:
-    """One client asks five times in a row, about slices of its own; then another does."""
+    """Draw bursts: one client asks five times in a row, for slices of its own; then another does."""
     full, stream = _full(records), Stream()
     while len(stream) < length:
         client = full[rng.integers(len(full))][0]
@@ -73,7 +73,7 @@ def _of_slice(client: int, index: int) -> Request:
 
 
 def _full(records: Sequence[Sequence[int]]) -> list[tuple[int, int]]:
-    """Slices that have a record at all."""
+    """Return the slices that have any record."""
     return [
         (client, index) for client, sizes in enumerate(records) for index, size in enumerate(sizes) if size
     ]

@@ -1,4 +1,4 @@
-"""Results on disk: one file a cell, in it one entry a seed, with what made it."""
+"""Results on disk: a file for each cell, with an entry for each seed that names its versions and machine."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class Cell:
     """One line of a table or one curve of a figure; measured once for every seed."""
 
     name: str
-    """Of its file."""
+    """Name of the cell's file."""
     about: Mapping[str, Any]
-    """What tells it from the others; another value here is another result."""
+    """Settings that tell the cell from others; another value here is another result."""
     lane: str = ""
     """Cells of one lane and seed share a store, and are not measured side by side."""
 
@@ -56,7 +56,7 @@ class Results:
         return content["about"] == _plain(cell.about) and str(seed) in content["seeds"]
 
     def only(self, cells: Iterable[Cell], seeds: int) -> Results:
-        """Those that were measured with these settings, of the first so many seeds."""
+        """Return the results of these cells that have these settings, for the first so many seeds."""
         kept = {
             cell.name: {seed: entry for seed, entry in self.cells[cell.name].items() if seed < seeds}
             for cell in cells
@@ -65,7 +65,7 @@ class Results:
         return Results(self.folder, kept)
 
     def put(self, cell: Cell, seed: int, measured: Mapping[str, Any], seconds: float) -> None:
-        """Keep a seed's result; those of other settings go."""
+        """Keep a seed's result; drop the cell's results of other settings."""
         file, about = self.folder / f"{cell.name}.json", _plain(cell.about)
         content: dict[str, Any] = {"about": about, "seeds": {}}
         if file.is_file():
@@ -79,7 +79,7 @@ class Results:
         self.cells[cell.name] = {int(seed): entry for seed, entry in content["seeds"].items()}
 
     def values(self, cell: str, *path: str | int) -> list[Any]:
-        """One number of a cell, for each seed in order; `path` leads to it."""
+        """Return one number of a cell for each seed, in order; `path` leads to it."""
         return [_at(entry["result"], path) for _, entry in sorted(self.cells.get(cell, {}).items())]
 
     def seeds(self, cell: str) -> Iterator[tuple[int, Any]]:
@@ -87,13 +87,13 @@ class Results:
             yield seed, entry["result"]
 
     def cpu_seconds(self) -> float:
-        """What all of it has cost."""
+        """Return the CPU seconds of all results together."""
         return sum(float(entry["cpu_seconds"]) for seeds in self.cells.values() for entry in seeds.values())
 
 
 @cache
 def provenance() -> dict[str, Any]:
-    """Who made a result: versions, commit, machine."""
+    """Return the origin of a result: versions, commit and machine."""
     return {
         "versions": {"python": platform.python_version(), "execution profile": profile.ALGORITHM}
         | {name: version(name) for name in PACKAGES},
@@ -103,7 +103,7 @@ def provenance() -> dict[str, Any]:
 
 
 def _commit() -> str:
-    """With a plus if the tree was changed since."""
+    """Return the commit, with a plus if the working tree differs from it."""
     found = _git("rev-parse", "--short=12", "HEAD")
     changed = _git("status", "--porcelain", "--untracked-files=no", "--", *CODE)
     return f"{found}{'+' if changed else ''}" or "unknown"

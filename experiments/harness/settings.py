@@ -1,4 +1,4 @@
-"""An experiment's `config.toml`: which tasks, partitions and seeds, and what it varies."""
+"""Settings of an experiment from its `config.toml`: tasks, partitions, seeds, and values to vary."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ NAMES = (
 
 @dataclass(frozen=True)
 class Settings:
-    """What an experiment is to do."""
+    """Settings of an experiment."""
 
     name: str
     tasks: tuple[str, ...]
     partitions: tuple[str, ...]
     seeds: int
     own: dict[str, Any] = field(default_factory=dict)
-    """What only this experiment knows."""
+    """Settings that only this experiment has."""
     quick: bool = False
 
     def __getitem__(self, key: str) -> Any:
@@ -55,13 +55,13 @@ def task_file(task: str) -> Path:
 
 
 def task_hash(task: str) -> str:
-    """Of what the task's file says, without its comments."""
+    """Return the hash of the task's settings, which does not depend on comments in its file."""
     values = tomllib.loads(task_file(task).read_text(encoding="utf-8"))
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def load_settings(name: str, quick: bool = False, tasks: Sequence[str] = ()) -> Settings:
-    """Of `experiments/NAME/config.toml`; its section `quick` is put over the rest for a tiny run."""
+    """Read `experiments/NAME/config.toml`; with `quick`, its section `quick` makes a tiny run of it."""
     if name not in NAMES:
         raise InputError(f"{name}: no such experiment; one of {', '.join(NAMES)}")
     values = tomllib.loads((HERE / name / "config.toml").read_text(encoding="utf-8"))

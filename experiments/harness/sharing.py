@@ -1,4 +1,4 @@
-"""Runs share what frozen layers make of equal slices."""
+"""Sharing of the frozen layers' outputs between runs with equal slices."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fedsgt.runs.folder import RunFolder
 
 @dataclass(frozen=True)
 class Shared(LocalClients):
-    """Every run has its own cache, as always; files in it are links to those of the runs before.
+    """Clients whose run has its own cache, in which files are links to those of earlier runs.
 
     A deletion takes away the run's own link: what is left here is of no run, and of public records.
     """

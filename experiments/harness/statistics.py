@@ -14,7 +14,7 @@ LEVEL = 0.95
 
 @dataclass(frozen=True)
 class Mean:
-    """A mean of independent seeds, and how far from it the truth may be at the 95 % level."""
+    """Mean over independent seeds, and the half width of its 95 % interval."""
 
     value: float
     half: float
@@ -29,7 +29,7 @@ class Mean:
         return self.value + self.half
 
     def text(self, scale: float = 100, digits: int = 1) -> str:
-        """As in `78.3 ± 1.2`; a single seed has no interval."""
+        """Return a text such as `78.3 ± 1.2`; a single seed has no interval."""
         number = f"{self.value * scale:.{digits}f}"
         return number if self.count < 2 else f"{number} ± {self.half * scale:.{digits}f}"
 
@@ -44,5 +44,5 @@ def mean_of(values: Sequence[float]) -> Mean:
 
 
 def difference(ours: Sequence[float], theirs: Sequence[float]) -> Mean:
-    """Of pairs: seed by seed both had the same data, partition and requests."""
+    """Return the mean difference of pairs: for each seed, both had the same data and requests."""
     return mean_of([one - other for one, other in zip(ours, theirs, strict=True)])

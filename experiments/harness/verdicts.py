@@ -9,7 +9,7 @@ from experiments.harness.statistics import Mean
 
 
 def together(differences: Sequence[Mean], least: float = 0.0, equal: float | None = None) -> str:
-    """Of a claim that is to hold for each of them; `in part` when it holds for some and fails for others."""
+    """Return the verdict on a claim about all these differences; `in part` if it holds for some only."""
     found = {verdict(difference, least, equal) for difference in differences}
     if len(found) == 1:
         return found.pop()
@@ -19,5 +19,5 @@ def together(differences: Sequence[Mean], least: float = 0.0, equal: float | Non
 
 
 def exactly(true: bool) -> str:
-    """Of what is computed and not measured."""
+    """Return the verdict on a claim that is computed, not measured."""
     return "holds" if true else "does not hold"

@@ -58,7 +58,7 @@ def measure(settings: Settings, cell: Cell, seed: int, work: Path) -> dict[str, 
 
 
 def _by_depth(run: Trained, order: Prefix) -> list[float]:
-    """The accuracy of the sequence cut after each of its modules."""
+    """Return the accuracy of the sequence cut after each of its modules."""
     found = [run.accuracy(sequences=[order[:depth]]) for depth in range(1, len(order) + 1)]
     return [accuracy for accuracy in found if accuracy is not None]
 
@@ -68,7 +68,7 @@ def _first(run: Trained) -> str:
 
 
 def _timed(about: Any, seed: int, bench: Bench) -> dict[str, float]:
-    """One sequence trained anew, elsewhere: what is in the common store would take no time."""
+    """Time one sequence trained in a folder of its own: modules in the common store would take no time."""
     more = [*about["set"], "plan.budget=1"]
     config = bench.config(about["task"], seed, "fedsgt", about["partition"], more, shared=False)
     path = bench.work / "timed" / f"{name(about['task'], about['partition'], about['kind'])}-{seed}"

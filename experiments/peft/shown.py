@@ -26,13 +26,13 @@ Found = dict[Pair, Results]
 
 
 def _final(results: Results, pair: Pair, kind: str, depth: int = -1) -> list[float]:
-    """Mean over the orders, after the last module or after another one."""
+    """Return the mean accuracy over the orders, after the last module or after another one."""
     curves = results.values(name(*pair, kind), "curves")
     return [mean_of([curve[depth] for curve in orders]).value for orders in curves]
 
 
 def _scatter(results: Results, pair: Pair, kind: str) -> list[float]:
-    """Standard deviation over the orders, averaged over the first half of the depths."""
+    """Return the standard deviation over the orders, averaged over the first half of the depths."""
     found = []
     for orders in results.values(name(*pair, kind), "curves"):
         table = np.array(orders)[:, : max(1, len(orders[0]) // 2)]
@@ -41,7 +41,7 @@ def _scatter(results: Results, pair: Pair, kind: str) -> list[float]:
 
 
 def _near_chance(results: Results, pair: Pair, kind: str) -> bool:
-    """Who has not learnt anything scatters little, whatever its order."""
+    """Whether a kind has learnt next to nothing, so that its little scatter says nothing about orders."""
     guessed = chance(results.values(name(*pair, kind))[0])
     return mean_of(_final(results, pair, kind)).value < guessed + LEARNT
 

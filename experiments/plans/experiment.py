@@ -67,7 +67,7 @@ def measure(settings: Settings, cell: Cell, seed: int, work: Path) -> dict[str, 
 
 
 def overrides(plan: str, groups: int) -> list[str]:
-    """As a run takes them; equal cost is that of all rotations."""
+    """Return the overrides for a run with this plan; equal cost is that of all rotations."""
     cost = float(theory.passes(groups, groups))
     own = {
         "rotations": ["plan.kind=rotations", f"plan.budget={groups}"],
@@ -79,7 +79,7 @@ def overrides(plan: str, groups: int) -> list[str]:
 
 
 def _exact(groups: int, seed: int) -> dict[str, Any]:
-    """Scores by exact sums; the seed is that of the search for a tree, others do not depend on it."""
+    """Return scores by exact sums; the seed matters for the search for a tree alone."""
     cost = float(theory.passes(groups, groups))
     base = make("rotations", groups)
     plans = {
@@ -93,7 +93,7 @@ def _exact(groups: int, seed: int) -> dict[str, Any]:
 
 
 def _greedy_of_equal_service(base: Plan) -> Plan:
-    """The fewest of its orders that serve as long as rotations, with live data nowhere below theirs."""
+    """Return the greedy plan of the fewest orders that serves at least as well as rotations throughout."""
     groups = base.groups
     orders = make("greedy", groups, 2 * groups).sequences
     plans = (Plan.of("greedy", groups, orders[:count]) for count in range(groups, len(orders) + 1))
@@ -103,7 +103,7 @@ def _greedy_of_equal_service(base: Plan) -> Plan:
 
 
 def _below(plan: Plan, base: Plan) -> list[int]:
-    """After how many requests it has less live data, to be expected."""
+    """Return the numbers of requests after which the plan is expected to have less live data."""
     return [count for count in range(SHOWN + 1) if uniform_live(plan, count) < uniform_live(base, count)]
 
 

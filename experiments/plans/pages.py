@@ -77,7 +77,7 @@ def trained_tables(results: Results, task: str, partition: str, groups: int) -> 
 
 
 def mean_live(results: Results, cell: str, groups: int) -> list[float]:
-    """Over the requests that the search for a plan looks at, seed by seed."""
+    """Return the mean live data over the requests that the search for a plan looks at, for each seed."""
     return [mean_of([curve[at] for at in horizon(groups)]).value for curve in results.values(cell, "live")]
 
 

@@ -79,7 +79,7 @@ def trained_claims(results: Results, task: str, partition: str, groups: int) -> 
 
 
 def _accuracy_gap(results: Results, cell: str, base: str, strategy: str) -> Mean:
-    """The mean over requests after which both still serve some stream; seed by seed."""
+    """Return the mean gap over requests after which both still serve some stream, for each seed."""
     gaps = []
     for one, other in zip(
         results.values(cell, "curves", strategy), results.values(base, "curves", strategy), strict=True

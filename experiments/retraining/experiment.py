@@ -32,7 +32,7 @@ def cells(settings: Settings) -> list[Cell]:
 
 
 def measure(settings: Settings, cell: Cell, seed: int, work: Path) -> dict[str, Any]:
-    """In a folder of its own, which is removed.
+    """Measure a seed of a cell in a folder of its own, which is removed.
 
     Each system is trained there first, so that what its frozen layers make of the records is known to all of
     them when retraining begins, as in a service.
@@ -62,7 +62,7 @@ def measure(settings: Settings, cell: Cell, seed: int, work: Path) -> dict[str, 
 
 
 def _served(run: Trained, dead: frozenset[int], events: list[ModuleTime], total: int) -> list[dict[str, Any]]:
-    """The accuracy of what is there right after the deletions, and then after each module.
+    """Return the accuracy as served right after the deletions, and then after each module.
 
     `passes` are over the data as it was before, `accuracy` is none while nothing can be served.
     """
@@ -83,7 +83,7 @@ def _point(run: Trained, present: set[tuple[int, ...]], seconds: float, passes: 
 
 
 def _there(order: tuple[int, ...], present: set[tuple[int, ...]]) -> tuple[int, ...]:
-    """The part of a sequence that can be served: up to its first missing module."""
+    """Return the part of a sequence that can be served: up to its first missing module."""
     depth = 0
     while depth < len(order) and order[: depth + 1] in present:
         depth += 1
@@ -91,7 +91,7 @@ def _there(order: tuple[int, ...], present: set[tuple[int, ...]]) -> tuple[int, 
 
 
 def _times(points: list[dict[str, Any]], run: Trained, events: list[ModuleTime]) -> dict[str, Any]:
-    """When the first sequence was whole again, and when all was."""
+    """Return the times at which the first sequence, and all of them, were whole again."""
     whole = set(run.plan.sequences)
     first = next(number for number, event in enumerate(events, start=1) if event.groups in whole)
     return {"online": points[first], "done": points[-1], "at_once": points[0]["accuracy"]}

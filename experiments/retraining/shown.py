@@ -19,7 +19,8 @@ SYSTEMS = {"fedsgt": "FedSGT", "fedcio-retrain": "FedCIO", "fedretrain": "FedRet
 Pair = tuple[str, str]
 GRID = 200
 CLOSE = 0.03
-TINY = 1e-9  # accuracies are shares of a few hundred records: who just has enough is not to fail by rounding
+# Accuracies are shares of a few hundred records, and one that just suffices must not fail by rounding.
+TINY = 1e-9
 Point = dict[str, Any]
 
 
@@ -75,14 +76,14 @@ def _durations(settings: Settings, found: Mapping[Pair, Results]) -> Table:
 
 
 def reached(results: Results, pair: Pair, system: str, below: float) -> list[Point | None]:
-    """For each seed when the common target was reached for good; none if it never was."""
+    """Return the time at which each seed reached the common target for good; None if it never did."""
     final = results.values(name(*pair, "fedretrain"), "done", "accuracy")
     points = results.values(name(*pair, system), "points")
     return [_for_good(own, best - below) for own, best in zip(points, final, strict=True)]
 
 
 def own_level(settings: Settings, results: Results, cell: str) -> list[Point]:
-    """For each seed from when on it served nearly as well as it does when all is trained."""
+    """Return the time from which each seed served nearly as well as when all is trained."""
     found = []
     for points in results.values(cell, "points"):
         moment = _for_good(points, points[-1]["accuracy"] - settings["near"])
@@ -92,7 +93,7 @@ def own_level(settings: Settings, results: Results, cell: str) -> list[Point]:
 
 
 def _for_good(points: Sequence[Point], target: float) -> Point | None:
-    """The first moment from which on what is served is never below the target."""
+    """Return the first point from which the accuracy is never below the target."""
     found = None
     for point in reversed(points):
         if point["accuracy"] is None or point["accuracy"] < target - TINY:
@@ -154,7 +155,7 @@ def claims(settings: Settings, results: Results, pair: Pair) -> list[Claim]:
 
 
 def _target_claim(settings: Settings, results: Results, pair: Pair, other: str) -> Claim:
-    """Who never reaches the target is later than who does; there is no mean then, and seeds are counted."""
+    """Return the claim about reaching the target; seeds are counted if one never reaches it."""
     moments = {
         system: reached(results, pair, system, settings["target_below"]) for system in ("fedsgt", other)
     }
@@ -176,7 +177,7 @@ def _later(moment: Point | None) -> float:
 
 
 def _counted(gaps: Sequence[float], count: int) -> str:
-    """By the interval where all are numbers; else only if every seed says the same."""
+    """Return the verdict by the interval if all gaps are finite, else only if all seeds agree."""
     if len(gaps) == count and np.isfinite(gaps).all():
         return verdict(mean_of(gaps))
     if len(gaps) < count or count < SEEDS:
@@ -218,7 +219,7 @@ def drawer(results: Results, task: str, partition: str) -> Any:
 
 
 def _curve(axes: Any, results: Results, cell: str, what: str, grid: Any, words: str, colour: str) -> None:
-    """Steps: what was served last counts until the next module is there."""
+    """Draw steps: the last accuracy holds until the next module is there."""
     rows = [[_at(points, what, x) for x in grid] for points in results.values(cell, "points")]
     columns = [None if None in column else mean_of(column) for column in zip(*rows, strict=True)]
     middle = np.array([np.nan if mean is None else mean.value for mean in columns])

@@ -1,4 +1,4 @@
-"""Which sequences answer: AllSeq, MinSeq, LongSeq and `merged` under deletions (the paper's Takeaway 5)."""
+"""Selection of sequences: AllSeq, MinSeq, LongSeq, `merged` under deletions (the paper's Takeaway 5)."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def measure(settings: Settings, cell: Cell, seed: int, work: Path) -> dict[str, 
 
 
 def _under(run: Trained, asked: Sequence[Stream], strategy: str, until: int) -> dict[str, Any]:
-    """Accuracy and its scatter: over streams after each number of requests, and from one to the next."""
+    """Return accuracy and scatter, over streams after each number of requests and from one to the next."""
     states = [list(deaths(stream, run.groups_of)) for stream in asked]
     known = {dead: run.accuracy(dead, strategy) for row in states for dead in row}
     table = [[known[dead] for dead in row] for row in states]
@@ -86,13 +86,13 @@ def _under(run: Trained, asked: Sequence[Stream], strategy: str, until: int) -> 
 
 
 def _chains(run: Trained, strategy: str, column: Sequence[Dead]) -> float | None:
-    """How many a prediction takes, where there is one."""
+    """Return the mean number of chains of a prediction, over the streams that are still served."""
     counts = [len(select(strategy, run.plan.sequences, dead)) for dead in column]
     return _mean([count or None for count in counts])
 
 
 def _steps(row: Sequence[float | None]) -> Iterator[tuple[float, float]]:
-    """What was served right before and right after a request."""
+    """Yield the accuracies right before and right after each request."""
     for one, two in pairwise(row):
         if one is not None and two is not None:
             yield one, two
@@ -104,7 +104,7 @@ def _mean(values: Sequence[float | None]) -> float | None:
 
 
 def _merged(settings: Settings, run: Trained, asked: Sequence[Stream]) -> dict[str, dict[str, Any]]:
-    """By number of requests: one averaged model and AllSeq, their scatter over streams, their agreement."""
+    """Return the merged model beside AllSeq by number of requests: accuracy, scatter and agreement."""
     rows = [list(deaths(stream, run.groups_of)) for stream in asked]
     wanted = {number: [row[number] for row in rows] for number in settings["merged_after"]}
     test = load_test(run.folder.config, run.folder.description.labels)
@@ -133,7 +133,7 @@ def _merged(settings: Settings, run: Trained, asked: Sequence[Stream]) -> dict[s
 def _compared(
     evaluator: Evaluator, run: Trained, dead: Dead, count: int
 ) -> tuple[float, float, float] | None:
-    """Accuracies of the merged model and of AllSeq on the same records, and their agreement."""
+    """Return the accuracies of the merged model and of AllSeq on the same records, and their agreement."""
     prefixes: list[Prefix] = [live_prefix(order, dead) for order in run.plan.sequences]
     merged = evaluator.merged(run.folder.live(), prefixes)
     if merged is None:
@@ -146,7 +146,7 @@ def _compared(
 
 
 def _milliseconds(run: Trained, count: int) -> dict[str, float]:
-    """CPU time of a record on the serve path, nothing deleted, in the batches that it makes itself."""
+    """Return the CPU time of a record when serving, with nothing deleted and batches of the usual size."""
     test = load_test(run.folder.config, run.folder.description.labels)
     records, found = test.records[:count], {}
     for strategy in WAYS:

@@ -20,7 +20,7 @@ CLOSE = 0.03  # what we take "similar" to mean, as a difference of accuracies
 
 
 def _values(results: Results, task: str, partition: str, *path: str | int) -> list[float]:
-    """None if a seed was exhausted too early to say."""
+    """Return the value of each seed; None if a seed was exhausted too early."""
     values = results.values(name(task, partition), *path)
     return [] if None in values else values
 
@@ -47,7 +47,7 @@ def scatter(settings: Settings, results: Results, shown: list[tuple[str, str]]) 
 
 
 def _merged_at(results: Results, pair: tuple[str, str], number: int, what: str) -> list[float]:
-    """Of the seeds that are still served then."""
+    """Return the values of the seeds that are still served after so many requests."""
     found = [entry["merged"].get(str(number)) for _, entry in results.seeds(name(*pair))]
     return [entry[what] for entry in found if entry is not None]
 
@@ -123,7 +123,7 @@ def claims(settings: Settings, results: Results, task: str, partition: str) -> l
 
 
 def _merged_claims(settings: Settings, results: Results, pair: tuple[str, str], where: str) -> list[Claim]:
-    """Ours: the paper has no merged model."""
+    """Return our own claims about the merged model, which the paper does not have."""
     found = []
     for number in settings["merged_after"]:
         accuracy, other = (_merged_at(results, pair, number, what) for what in ("accuracy", "all"))

@@ -1,4 +1,4 @@
-"""How many slices a client: accuracy, service and rounds (the paper's Figures 10 and 11)."""
+"""Number of slices a client: accuracy, service and rounds (the paper's Figures 10 and 11)."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _base_slices(task: str) -> int | list[int]:
 
 
 def _service(trained: Trained, count: int, length: int, seed: int) -> dict[str, Any]:
-    """Requests withstood, and rounds of a client, if all rotations were trained: by the grouping alone."""
+    """Return the requests withstood and a client's rounds if all rotations were trained, by the grouping."""
     plan, records = rotations(trained.plan.groups), trained.records()
     withstood = {}
     for kind, most in (("slice", length), ("client", len(records))):
@@ -77,7 +77,7 @@ def _service(trained: Trained, count: int, length: int, seed: int) -> dict[str, 
 
 
 def _skew(trained: Trained) -> dict[str, float]:
-    """How unlike groups are: in labels, against all (total variation), and in size (deviation)."""
+    """Return the differences between groups: in labels (total variation) and in size (deviation)."""
     labels, groups = trained.folder.description.labels, trained.plan.groups
     table = np.zeros((groups, labels))
     for client, of_slices in zip(load_clients(trained.folder.config).local, trained.groups_of, strict=True):

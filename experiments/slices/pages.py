@@ -22,7 +22,7 @@ def values(results: Results, task: str, partition: str, slices: int, *path: str 
 
 
 def foretold(results: Results, task: str, partition: str, slices: int) -> dict[str, float]:
-    """By closed form, over all groupings: what each kind of request leaves, and the rounds of a client."""
+    """Return the closed forms over all groupings: service under each kind of request, a client's rounds."""
     where = name(task, partition, f"s{slices}")
     clients = int(results.values(where, "settings", "data", "clients")[0])
     groups = int(results.values(where, "settings", "grouping", "groups")[0])

@@ -1,4 +1,4 @@
-"""Which statements of the analysis the simulated streams bear out."""
+"""Claims of the analysis, held against the simulated streams."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def _more_than_groups(settings: Settings, results: Results, base: str) -> Claim:
 
 
 def _quantiles(settings: Settings, results: Results, base: str) -> Claim:
-    """Where the exact chance of service passes 0.9 and one half, and what simulation has there."""
+    """Return the claim about the requests at which the chance of service passes 0.9 and one half."""
     groups = settings["groups"]
     exact = rotations(groups).survival(range(settings["shown"]))
     low = next(number for number, share in enumerate(exact) if share < 0.9)

@@ -57,7 +57,7 @@ def report(settings: Settings, results: Results) -> Report:
 
 
 def _unlearning(settings: Settings, home: Path) -> Results:
-    """What was measured there with the settings that it has now."""
+    """Return the results of the unlearning experiment for its present settings."""
     own = load_settings("unlearning", settings.quick)
     return Results.read(home / "unlearning" / "results").only(cells_of(own), own.seeds)
 

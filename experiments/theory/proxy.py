@@ -1,4 +1,4 @@
-"""Whether live data, which theory foretells, stands for accuracy: by results of the unlearning experiment."""
+"""Live data, which theory predicts, as a proxy for accuracy, by results of the unlearning experiment."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Pair:
 
 
 def compared(results: Results) -> list[Pair]:
-    """Of all that was measured for both, with the slices of each group; none if nothing was."""
+    """Return the pairs of which both systems were measured; empty if there is none."""
     found = []
     for name in results.cells:
         where, _, system = name.rpartition("-")
@@ -52,14 +52,14 @@ def compared(results: Results) -> list[Pair]:
 
 
 def _known(results: Results, cell: str) -> dict[int, Any]:
-    """The seeds' results that say how many slices with records each group has."""
+    """Return the results, by seed, that have the number of slices with records of each group."""
     return {seed: result for seed, result in results.seeds(cell) if "slices" in result}
 
 
 def _points(result: dict[str, Any], clusters: bool) -> Points:
     curve, records = result["curves"]["slice"], np.array(result["groups"])
     prior = np.array(result["slices"]) / sum(result["slices"])
-    counts = range(sum(share >= SERVED for share in curve["alive"]))  # it only falls
+    counts = range(sum(share >= SERVED for share in curve["alive"]))  # live data never grows
     plan = rotations(len(records))  # every group begins a sequence of it, as every cluster serves alone
     if clusters:
         live = [float(records @ (1 - prior) ** number) / records.sum() for number in counts]
@@ -104,7 +104,7 @@ def _rank(points: Points) -> float:
 
 
 def _gap(ours: Points, theirs: Points) -> float:
-    """Of FedCIO's accuracies to FedSGT's at as much live data, in the mean over FedCIO's points."""
+    """Return the mean gap of FedCIO's accuracies to FedSGT's at as much live data."""
     live, accuracy = zip(*sorted(ours), strict=True)
     return float(np.mean([found - np.interp(share, live, accuracy) for share, found in theirs]))
 

@@ -12,7 +12,7 @@ def average(results: Results, *path: str | int) -> Mean:
 
 
 def gap(results: Results, *path: str) -> Mean:
-    """By how much of the foretold rate the simulated one is above it, seed by seed."""
+    """Return the excess of the simulated rate over the predicted one, as a share of that, over seeds."""
     simulated, formula = (
         results.values(path[0], *path[1:], kind, "rate") for kind in ("simulated", "theory")
     )
@@ -20,7 +20,7 @@ def gap(results: Results, *path: str) -> Mean:
 
 
 def foretold(results: Results, *path: str) -> Mean:
-    """A closed form: one number, but where it depends on the seed's grouping."""
+    """Return a closed form: one number, unless it depends on the seed's grouping."""
     return mean_of(results.values(path[0], *path[1:], "theory", "rate"))
 
 
@@ -35,6 +35,6 @@ def words(name: str) -> str:
 
 
 def in_figure(settings: Settings) -> list[str]:
-    """The budgets of the paper's figure: the largest below L, L, and those above."""
+    """Return the budgets of the paper's figure: the largest below L, L, and those above."""
     above = [f"iterative-{budget}" for budget in settings["more"]]
     return [f"spread-{max(settings['fewer'])}", f"rotations-{settings['groups']}", *above]

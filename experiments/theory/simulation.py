@@ -1,4 +1,4 @@
-"""The simulated streams, each beside the closed forms that are to foretell it."""
+"""Simulated streams, each beside the closed forms that predict it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from fedsgt.plans import Plan, make, rotations
 
 
 def plans(settings: Settings) -> dict[str, Plan]:
-    """By name, as in `spread-6`: the kind and the budget."""
+    """Return the plans by name, which is kind and budget, as in `spread-6`."""
     groups = settings["groups"]
     found = {f"rotations-{groups}": rotations(groups)}
     for budget in settings["fewer"]:
@@ -31,7 +31,7 @@ def plans(settings: Settings) -> dict[str, Plan]:
 
 
 def slice_requests(settings: Settings, slices: int, seed: int) -> dict[str, Any]:
-    """The paper's requests on one random grouping: every plan, simulated and by closed form."""
+    """Simulate the paper's requests on one random grouping, for every plan, beside its closed forms."""
     grouping = _grouping(settings, slices, seed)
     records = [[1] * slices] * settings["clients"]
     drawn = streams("slice", records, settings["streams"], settings["requests"], seed)
@@ -45,7 +45,7 @@ def slice_requests(settings: Settings, slices: int, seed: int) -> dict[str, Any]
 
 
 def closed_forms(settings: Settings, plan: Plan) -> dict[str, Any]:
-    """The paper's forms at B = L, the programme over the circle at B < L, the plan's exact score above."""
+    """Return the paper's forms at B = L, the exact count on the circle below, the plan's score above."""
     groups, counts = plan.groups, range(settings["shown"] + 1)
     if len(plan.sequences) <= groups:
         offsets = [-order[0] for order in plan.sequences]
@@ -59,7 +59,7 @@ def closed_forms(settings: Settings, plan: Plan) -> dict[str, Any]:
 
 
 def fedcio_requests(settings: Settings, seed: int) -> dict[str, Any]:
-    """The same for clusters of whole clients, nearly equal in size; `live` in clusters, all counted."""
+    """Simulate the paper's requests on FedCIO's clusters of whole clients; `live` counts clusters."""
     clients, clusters = settings["clients"], settings["clusters"]
     slices = settings["slices"][0]
     grouping = make_grouping("random", [1] * clients, clusters, seed=seed)
@@ -79,7 +79,7 @@ def fedcio_requests(settings: Settings, seed: int) -> dict[str, Any]:
 
 
 def whole_clients(settings: Settings, seed: int) -> dict[str, Any]:
-    """Whole clients leave, over many groupings; by slices a client, and for FedCIO's clusters."""
+    """Simulate clients that leave, over many groupings, by slices a client and for FedCIO's clusters."""
     clients, groups, clusters = settings["clients"], settings["groups"], settings["clusters"]
     plan, found = rotations(groups), {}
     for slices in settings["client_slices"]:
@@ -111,7 +111,7 @@ def _means(found: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def skewed_requests(settings: Settings, seed: int) -> dict[str, Any]:
-    """Some clients ask more than others: the client of rank k so much as 1/k."""
+    """Simulate clients that ask unequally often: the client of rank k in proportion to 1/k."""
     clients, slices = settings["clients"], settings["slices"][0]
     grouping = _grouping(settings, slices, seed)
     prior = 1 / np.arange(1, clients + 1)
@@ -132,7 +132,7 @@ def skewed_requests(settings: Settings, seed: int) -> dict[str, Any]:
 
 def _by_prior(settings: Settings, prior: NDArray[np.float64], slices: int, seed: int) -> list[Stream]:
     rng = np.random.default_rng(seed_of("requests", "skewed", seed))
-    size = (settings["streams"], 4 * settings["requests"])  # groups that are asked for seldom live long
+    size = (settings["streams"], 4 * settings["requests"])  # groups that are seldom asked for live long
     who, which = rng.choice(len(prior), size=size, p=prior), rng.integers(slices, size=size)
     every = [[Request(client, (index,)) for index in range(slices)] for client in range(len(prior))]
     return [
@@ -142,7 +142,7 @@ def _by_prior(settings: Settings, prior: NDArray[np.float64], slices: int, seed:
 
 
 def client_rounds(settings: Settings, seed: int) -> dict[str, Any]:
-    """Groups that a client is in, and rounds that it takes part in, over many groupings."""
+    """Count the groups and the rounds that a client is in, over many groupings."""
     clients, groups = settings["clients"], settings["groups"]
     plan, found = rotations(groups), {}
     for slices in settings["client_slices"]:
@@ -162,7 +162,7 @@ def client_rounds(settings: Settings, seed: int) -> dict[str, Any]:
 
 
 def _numbers(settings: Settings, seed: int) -> range:
-    """Seeds of groupings that no other seed takes."""
+    """Return seeds of groupings that no other seed of the experiment uses."""
     return range(seed * settings["groupings"], (seed + 1) * settings["groupings"])
 
 
@@ -171,12 +171,12 @@ def _grouping(settings: Settings, slices: int, seed: int) -> Grouping:
 
 
 def _groups_of(grouping: Grouping) -> list[list[int]]:
-    """The group of each slice, by client."""
+    """Return the group of each slice, by client."""
     clients = range(grouping.clients)
     return [grouping.group_of[grouping.client_of == client].tolist() for client in clients]
 
 
 def _cut(found: dict[str, Any], settings: Settings) -> dict[str, Any]:
-    """Curves as far as they are shown; the rate is of all requests."""
+    """Cut the curves where the plots end; the rate still counts all requests."""
     length = settings["shown"] + 1
     return found | {"live": found["live"][:length], "alive": found["alive"][:length]}

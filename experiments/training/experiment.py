@@ -101,7 +101,7 @@ def _row(task: str, partition: str, found: Found) -> list[str]:
 
 
 def _claims(partition: str, tasks: list[str], found: Found) -> list[Claim]:
-    """Takeaway 1, task by task: IID FedSGT not behind, skewed above both."""
+    """Return the claims of Takeaway 1 for each task: IID FedSGT is not behind, skewed it is above both."""
     claims = []
     for task in tasks:
         ours = found[task, partition, "fedsgt"]

@@ -56,7 +56,7 @@ def measure(settings: Settings, cell: Cell, seed: int, work: Path) -> dict[str, 
 
 
 def _retrained(settings: Settings, task: str, partition: str, seed: int, bench: Bench) -> dict[str, Any]:
-    """FedAvg on the retained data, after every few requests of the first stream; all for real."""
+    """Retrain FedAvg on the retained data after every few requests of the first stream."""
     config = bench.config(task, seed, "fedretrain", partition, shared=False)
     trained = bench.trained(config, anew=True)
     stream: Stream = streams("slice", trained.records(), 1, settings["retrain_until"], seed)[0]

@@ -62,7 +62,7 @@ def _clusters(results: Results, shown: list[tuple[str, str]]) -> Table:
 
 
 def _service(results: Results, shown: list[tuple[str, str]]) -> Table:
-    """What users get over the time in which FedSGT is expected to serve."""
+    """Return the table of the accuracy that users get while FedSGT is expected to serve."""
     rows = []
     for task, partition in shown:
         ours, theirs = (_served(results, task, partition, system) for system in ("fedsgt", "fedcio"))
@@ -133,7 +133,7 @@ def _after(results: Results, task: str, partition: str, system: str, number: int
 
 
 def _claims(results: Results, task: str, partition: str) -> list[Claim]:
-    """Takeaway 2, and what the paper says of early requests."""
+    """Return the claims of Takeaway 2, and that about early requests."""
     where, both = f"{task}, {PARTITIONS[partition]}", ("fedsgt", "fedcio")
     ours, theirs = (_survivals(results, task, partition, system, "slice") for system in both)
     longer = Claim(
@@ -154,7 +154,7 @@ def _claims(results: Results, task: str, partition: str) -> list[Claim]:
 
 
 def _longer(results: Results, task: str, partition: str, kind: str) -> Claim:
-    """The same of requests that hit more groups, which the paper has not."""
+    """Return the claim for requests that hit several groups, which the paper does not look at."""
     ours, theirs = (_survivals(results, task, partition, system, kind) for system in ("fedsgt", "fedcio"))
     return Claim(
         f"{task}, {PARTITIONS[partition]}: FedSGT withstands more requests of {KINDS[kind]} (ours)",
@@ -165,7 +165,7 @@ def _longer(results: Results, task: str, partition: str, kind: str) -> Claim:
 
 
 def _early(results: Results, task: str, partition: str) -> Claim:
-    """After few requests, when nearly all streams of both are still served."""
+    """Return the claim about few requests, after which nearly all streams of both are still served."""
     ours, theirs = (_after(results, task, partition, system, EARLY) for system in ("fedsgt", "fedcio"))
     gap = difference(ours, theirs) if ours and theirs else mean_of([])
     if partition == "iid":
