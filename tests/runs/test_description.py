@@ -19,7 +19,7 @@ def test_a_changed_description_works_everything_out_anew(images: World) -> None:
     # Each of these is worked out once and kept; the copy below must not inherit any of them.
     assert [len(groups) for groups in first.groups_of] == [len(client.slices) for client in first.clients]
     assert set(first.keys) == {tuple(entry.groups) for entry in first.modules}
-    assert set(first.prints) == set(range(first.groups))
+    assert set(first.group_fingerprints) == set(range(first.groups))
     assert first.depths_before({0}).tolist() == [0, 1, 2]
     orders = [order[:1] for order in first.sequences]
     modules = [entry for entry in first.modules if len(entry.groups) == 1]
@@ -29,7 +29,7 @@ def test_a_changed_description_works_everything_out_anew(images: World) -> None:
     assert again == Description.read(again.to_text(), "text")
     assert again.groups_of[0][0] == 0
     assert set(again.keys) == {(0,), (1,), (2,)}
-    assert set(again.prints) == {0, 1, 2}
+    assert set(again.group_fingerprints) == {0, 1, 2}
     assert again.depths_before({0}).tolist() == [0, 1, 1]
 
 
