@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedsgt.cli.views.forgetting import forgetting_text
-from fedsgt.forgetting.measure import LIRA, Attack, Case, Forgetting
+from fedsgt.forgetting.measure import LIRA, Attack, AttackResult, Forgetting
 from fedsgt.forgetting.membership import Interval
 
 
@@ -28,8 +28,8 @@ VERDICTS = [
 @pytest.mark.parametrize(("before", "after", "text"), VERDICTS)
 def test_verdicts(before: Interval, after: Interval, text: str) -> None:
     scores = np.arange(3.0), np.arange(2.0)
-    cases = [Case(auc, {"1%": None, "5%": 0.25}, scores) for auc in (before, after)]
-    found = Forgetting(5, "all", 0, 3, 1, False, 16, 4, None, {LIRA: Attack(*cases)}, 1.2)
+    results = [AttackResult(auc, {"1%": None, "5%": 0.25}, scores) for auc in (before, after)]
+    found = Forgetting(5, "all", 0, 3, 1, False, 16, 4, None, {LIRA: Attack(*results)}, 1.2)
     shown = forgetting_text(found)
     assert text in shown
     assert "25% at 5%" in shown
@@ -39,7 +39,7 @@ def test_verdicts(before: Interval, after: Interval, text: str) -> None:
 
 
 def test_nothing_to_attack_after_the_deletions() -> None:
-    before = Case(interval(0.7, 0.6, 0.8), {"1%": None, "5%": 0.25}, (np.arange(3.0), np.arange(2.0)))
+    before = AttackResult(interval(0.7, 0.6, 0.8), {"1%": None, "5%": 0.25}, (np.arange(3.0), np.arange(2.0)))
     reason = "no module is live, so there is nothing to ask"
     found = Forgetting(5, "all", 0, 3, 0, True, 16, 4, reason, {LIRA: Attack(before, None)}, 1.2)
     shown = forgetting_text(found)
