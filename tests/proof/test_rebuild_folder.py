@@ -56,10 +56,10 @@ def test_the_records_of_the_wanted_groups_are_there_and_no_others(
             assert size == (known.clients[number].records[index] if (number, index) in wanted else 0)
     # The groups' fingerprints, and with them the modules' keys, are those of the run.
     for group in (0, 1):
-        marks = [
+        fingerprints = [
             clients[client].fingerprints()[index] for client, index in known.grouping_made().slice_ids(group)
         ]
-        assert group_fingerprint(marks) == known.prints[group]
+        assert group_fingerprint(fingerprints) == known.group_fingerprints[group]
     data, here = bytes_below(found.path), ids_in(found)
     for row in images.rows:
         assert isinstance(row.content, bytes)
