@@ -13,7 +13,9 @@ from tiny_deletions import copied, prefixes, problems, trained_run
 from tiny_world import World
 
 from fedsgt.engine.flower.traffic import Traffic
+from fedsgt.errors import InputError
 from fedsgt.proof.audit import audit
+from fedsgt.runs import artefacts
 from fedsgt.runs.artefacts import REGISTRY, ArtefactKind, kind_of
 from fedsgt.runs.dependencies import Nothing, StoredFile, stored_files
 from fedsgt.runs.folder import RunFolder, open_run
@@ -22,7 +24,7 @@ from fedsgt.serving.evaluation import evaluate
 from fedsgt.serving.export import export_sequence
 from fedsgt.store import Folder
 from fedsgt.unlearning.request import Deletion
-from fedsgt.unlearning.unlearn import unlearn
+from fedsgt.unlearning.unlearn import accept, complete, preview, unlearn
 
 # Modules in the top layer only, so that there are activations; both trackers, as each writes its own files.
 SETTINGS = ("peft.layers=1", "engine.trackers=['tensorboard', 'mlflow']")
@@ -104,6 +106,48 @@ def test_a_run_in_an_object_store_has_its_objects_claimed(images: World, tmp_pat
     assert [finding.name for finding in problems(folder)] == ["notes.txt"]
 
 
+FOREIGN = (
+    "metrics.jsonl",
+    "evaluation.json",
+    "report.html",
+    "mlflow.db",
+    "tensorboard/events",
+    "export/mine/model",
+    "cache/" + "1" * 64 + "/x.activations",
+)
+
+
+@pytest.mark.parametrize("kind", ["file", "memory"])
+def test_other_files_of_a_store_elsewhere_are_left_alone(kind: str, images: World, tmp_path: Path) -> None:
+    """A bucket, or another run's folder, may have files that are called like those of a run."""
+    url = f"file://{tmp_path / 'objects'}" if kind == "file" else "memory://other-files"
+    folder = open_run(trained_run(images, tmp_path / "run", (f"store.url={url}", "peft.layers=1")))
+    for name in FOREIGN:
+        folder.modules.objects.write(name, SECRET)
+    metrics = (folder.path / "metrics.jsonl").read_bytes()
+    folder.sweep()
+    unlearn(folder, [Deletion("c0", slices=(0,))])
+    assert {name: folder.modules.objects.read(name) for name in FOREIGN} == dict.fromkeys(FOREIGN, SECRET)
+    left = (folder.path / "metrics.jsonl").read_bytes()
+    assert 0 < len(left) < len(metrics)
+    assert set(left.splitlines()) <= set(metrics.splitlines())
+    assert [finding.name for finding in problems(folder)] == sorted(FOREIGN)
+
+
+def test_a_journal_that_vanishes_during_the_walk_stops_no_deletion(
+    deleted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The database of curves has one for moments only, while a training writes."""
+    folder = copied(deleted, tmp_path / "run")
+
+    def with_journal(folder: RunFolder) -> list[StoredFile]:
+        return [*stored_files(folder), StoredFile("mlflow.db-journal", Folder(folder.path))]
+
+    monkeypatch.setattr(artefacts, "stored_files", with_journal)
+    unlearn(folder, [Deletion("c0", slices=(1,))])
+    assert problems(folder) == []
+
+
 # Each kind that depends on data, planted dead: the name of a file, and what to write there.
 Recipe = Callable[[RunFolder], list[tuple[str, bytes]]]
 
@@ -167,6 +211,8 @@ PLANTED: dict[str, Recipe] = {
     "module": of_module("modules/KEY/module.safetensors"),
     "manifest": of_module("modules/KEY/manifest.json"),
     "predictions": of_module("modules/KEY/test-0123456789abcdef.safetensors"),
+    "copy of a module": of_module("modules/KEY/module.safetensors.bak"),
+    "copies in a folder": of_module("modules/KEY/old/my module"),
     "checkpoint": of_module("rounds/KEY.safetensors"),
     "activations": activations,
     "activations put aside": put_aside,
@@ -248,7 +294,8 @@ def hit_by_c0(folder: RunFolder) -> set[int]:
     return set(folder.description.groups_of[0])
 
 
-# Links are named by the audit; a deletion removes those in the place of something dead and follows none.
+# Links are named by the audit, and no request is accepted while one is in the place of files that depend on
+# data. One that comes later is removed, if it is in the place of something dead, and never followed.
 
 LINKS = {
     "an export": "export/mine",
@@ -279,12 +326,13 @@ def test_a_link_is_found_and_removed_and_what_it_leads_to_stays(
     (mark,) = folder.live().hit_slices()
     link = folder.path / LINKS[name].replace("KEY", dead_key(folder)).replace("MARK", mark)
     where = folder.path / "certificates" if target == "inside" else outside / target
+    receipt = accept(folder, [Deletion("c0", slices=(1,))])
     make_link(link, where)
     named = link.relative_to(folder.path).as_posix()
     assert [finding.problem for finding in problems(folder) if finding.name == named] == [
         "a link or a device; put the file itself here, or remove it"
     ]
-    answer = unlearn(folder, [Deletion("c0", slices=(1,))])
+    answer = complete(folder, receipt)
     assert not link.is_symlink()
     assert (outside / "file").read_bytes() == (outside / "folder" / "file").read_bytes() == SECRET
     assert len(list((folder.path / "certificates").iterdir())) == 2
@@ -292,6 +340,28 @@ def test_a_link_is_found_and_removed_and_what_it_leads_to_stays(
     assert answer.certificate is not None
     destroyed = json.loads(answer.certificate.read_text())["body"]["destroyed"]
     assert [one["kind"] for one in destroyed if one["name"] == named] == ["link"]
+
+
+@pytest.mark.parametrize("name", [*LINKS.values(), "modules", "rounds", "cache"])
+def test_a_request_is_refused_while_a_link_is_in_the_place_of_files(
+    name: str, deleted: Path, tmp_path: Path
+) -> None:
+    """It would cost the live modules behind the link, and leave the dead ones."""
+    folder = copied(deleted, tmp_path / "run")
+    (mark,) = folder.live().hit_slices()
+    link = folder.path / name.replace("KEY", dead_key(folder)).replace("MARK", mark)
+    if link.is_dir() and link.parent == folder.path:  # as people do whose disk is full
+        link.rename(tmp_path / "large disk")
+        link.symlink_to(tmp_path / "large disk")
+    else:
+        make_link(link, tmp_path / "nowhere")
+    before, head = files_of(tmp_path), folder.ledger.head()
+    for request in (unlearn, preview):
+        with pytest.raises(InputError, match=rf"{link}: a symbolic link.*nothing was changed"):
+            request(folder, [Deletion("c0", slices=(1,))])
+    with pytest.raises(InputError, match=rf"{link}: a symbolic link.*nothing was changed"):
+        folder.describe_anew(folder.description)
+    assert (files_of(tmp_path), folder.ledger.head()) == (before, head)
 
 
 def make_link(link: Path, target: Path) -> None:

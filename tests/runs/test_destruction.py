@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -52,6 +53,20 @@ def test_everything_made_of_dead_modules_goes(images: World, folder: RunFolder) 
     assert len(gone) == 1, "the slice of the record, and no other of the group"
     assert dead.key not in (folder.path / "metrics.jsonl").read_text()
     assert alive.key in (folder.path / "metrics.jsonl").read_text()
+    assert problems(folder) == []
+
+
+@pytest.mark.parametrize("cache", ["empty", "missing"])
+def test_activations_that_nobody_has_written_yet_cannot_be_written_afterwards(
+    cache: str, folder: RunFolder
+) -> None:
+    """A worker may hold the records when the deletion comes, and finish its first outputs only then."""
+    mark = folder.description.clients[1].slices[0]
+    shutil.rmtree(folder.cache / mark if cache == "empty" else folder.cache)
+    unlearn(folder, [Deletion("c1", slices=(0,))])
+    late = ActivationCache(folder.cache, "recipe")
+    late.put(mark, [{"hidden": np.zeros((2, 2), np.float32)}])
+    assert late.get(mark) is None
     assert problems(folder) == []
 
 

@@ -175,6 +175,16 @@ def test_a_lost_file_of_one_client_stops_nobody_else(
     assert problems(train(folder.config, folder.path, Quiet())) == []
 
 
+def test_a_damaged_file_is_named_also_if_another_process_completed_the_request(
+    folder: RunFolder, data: Path
+) -> None:
+    (data / "train.parquet").write_bytes(b"damaged")
+    receipt = accept(folder, [Deletion("c2")], key="k")
+    recover(open_run(folder.path))
+    assert complete(folder, receipt).unreadable == (data / "train.parquet",)
+    assert unlearn(folder, [Deletion("c2")], key="k").unreadable == (data / "train.parquet",)
+
+
 def test_a_file_belongs_to_one_enrolment(
     images: World, folder: RunFolder, data: Path, tmp_path: Path
 ) -> None:

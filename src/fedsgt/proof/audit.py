@@ -11,7 +11,7 @@ from fedsgt.certificates.content import Certificate
 from fedsgt.certificates.keys import public_keys
 from fedsgt.certificates.signatures import BadSignature, read_certificate
 from fedsgt.errors import InputError
-from fedsgt.runs.artefacts import CERTIFICATE, MANIFEST, MODULE, UNFINISHED, ArtefactKind, kind_of
+from fedsgt.runs.artefacts import CERTIFICATE, MANIFEST, MODULE, STRAY, UNFINISHED, ArtefactKind, kind_of
 from fedsgt.runs.dependencies import (
     Dead,
     FromLines,
@@ -70,7 +70,7 @@ class Auditor:
     def look_at(self, file: StoredFile) -> Finding:
         """Return what a file depends on and what is wrong with it."""
         kind = kind_of(file)
-        if kind is None:
+        if kind is None or kind is STRAY:
             return Finding(file.name, "unknown", "not a file of a run; move it away, as nobody destroys it")
         if not file.plain:
             # It may lead anywhere, also to bytes that depend on deleted data and that no deletion reaches.

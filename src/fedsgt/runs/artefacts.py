@@ -42,6 +42,8 @@ TRAFFIC, COMPARED, CACHE = "traffic.json", "compared.json", "cache"
 # Adapters for other software, each with a note of the modules in it.
 EXPORTS, EXPORT_NOTE = "export", "fedsgt.json"
 _KEY = "[0-9a-f]{64}"
+# The folders of a store. Others in it are not the run's, even if they are called like folders of a run.
+STORE_FOLDERS = ("modules", "rounds")
 
 Remove: TypeAlias = Callable[["RunFolder", StoredFile, Dead], None]
 
@@ -67,6 +69,8 @@ class ArtefactKind:
     def claims(self, file: StoredFile) -> bool:
         """Whether the file is of this kind, or a link in place of a folder of such files."""
         parts = file.parts
+        if file.elsewhere and self.names and self.names[0] not in STORE_FOLDERS:
+            return False
         if _is_unfinished(parts[-1]):
             return self is UNFINISHED
         long_enough = len(parts) >= len(self.names) or not file.plain
@@ -122,7 +126,8 @@ def _figures(file: StoredFile) -> MadeOf:
 
 
 def _curves(file: StoredFile) -> MadeOf:
-    return FromTraining(file.path.lstat().st_mtime)
+    changed = file.changed()
+    return Nothing() if changed is None else FromTraining(changed)
 
 
 def _lines(file: StoredFile) -> MadeOf:
@@ -222,6 +227,14 @@ UNFINISHED = ArtefactKind(
 )
 MANIFEST = ArtefactKind(("modules", _KEY, r"manifest\.json"), _module_part, "manifest")
 MODULE = ArtefactKind(("modules", _KEY, r"module\.safetensors"), _module_part, "module")
+_PREDICTIONS = r"test-[0-9a-f]{16}\.safetensors"
+# A file that somebody else put beside a module may be a copy of it, so it goes with the module.
+STRAY = ArtefactKind(
+    ("modules", _KEY, rf"(?!(manifest\.json|module\.safetensors|{_PREDICTIONS})$).+"),
+    _module_part,
+    "predictions",
+    deep=True,
+)
 CERTIFICATE = ArtefactKind(
     (CERTIFICATES, r"\d{6,}\.json"), lambda file: Nothing("salted hashes, and hashes of what was destroyed")
 )
@@ -235,7 +248,8 @@ REGISTRY: tuple[ArtefactKind, ...] = (
     # Manifests are destroyed first: a module exists as long as its manifest does.
     MANIFEST,
     MODULE,
-    ArtefactKind(("modules", _KEY, r"test-[0-9a-f]{16}\.safetensors"), _module_part, "predictions"),
+    ArtefactKind(("modules", _KEY, _PREDICTIONS), _module_part, "predictions"),
+    STRAY,
     ArtefactKind(("rounds", rf"{_KEY}\.safetensors"), _module_part, "checkpoint", sweep=_sweep_checkpoint),
     ArtefactKind(
         (CACHE, rf"\.?{_KEY}"),

@@ -29,6 +29,8 @@ class StoredFile:
     """Folder or store that holds it."""
     plain: bool = True
     """False for a symbolic link or a device."""
+    elsewhere: bool = False
+    """Whether it is in a store outside the run's folder, which may hold other people's files too."""
 
     @cached_property
     def parts(self) -> tuple[str, ...]:
@@ -47,12 +49,21 @@ class StoredFile:
             return b""
         if not isinstance(self.root, Folder):
             return self.root.read(self.name)
-        with suppress(FileNotFoundError):
+        with suppress(FileNotFoundError, NotADirectoryError, IsADirectoryError):
             return self.path.read_bytes()
         return b""
 
+    def changed(self) -> float | None:
+        """Return when the file last changed; None if it is gone, as the journal of a database often is."""
+        with suppress(FileNotFoundError):
+            return self.path.lstat().st_mtime
+        return None
+
     def is_empty(self) -> bool:
-        return self.plain and self.path.stat().st_size == 0
+        """Whether this is a plain file without content; a file that is gone is not."""
+        with suppress(FileNotFoundError):
+            return self.plain and self.path.lstat().st_size == 0
+        return False
 
     def remove(self) -> None:
         """Remove the file, or the link itself, and the folders that it leaves empty."""
@@ -79,22 +90,31 @@ def stored_files(folder: RunFolder) -> list[StoredFile]:
     here, objects = Folder(folder.path), folder.modules.objects
     found = list(_files_in(here))
     if not isinstance(objects, Folder):
-        found += [StoredFile(name, objects) for name in objects.names()]
+        found += [StoredFile(name, objects, elsewhere=True) for name in objects.names()]
     elif objects.root != here.root:
-        found += _files_in(objects)
+        found += _files_in(objects, elsewhere=True)
     return sorted(found, key=lambda file: file.name)
 
 
-def _files_in(root: Folder, below: str = "") -> Iterator[StoredFile]:
+def local_links(folder: RunFolder) -> list[StoredFile]:
+    """List the symbolic links in the run's folder and in a store on the same machine."""
+    here, objects = Folder(folder.path), folder.modules.objects
+    found = list(_files_in(here))
+    if isinstance(objects, Folder) and objects.root != here.root:
+        found += _files_in(objects, elsewhere=True)
+    return [file for file in found if not file.plain and file.path.is_symlink()]
+
+
+def _files_in(root: Folder, below: str = "", elsewhere: bool = False) -> Iterator[StoredFile]:
     # `scandir` tells links without a look at each file, and a store has many thousands of files.
     # A folder that cannot be looked into is an error: it may hold anything, so it must not be passed over.
     with suppress(FileNotFoundError, NotADirectoryError), os.scandir(root.root / below) as entries:
         for entry in entries:
             name = f"{below}{entry.name}"
             if entry.is_dir(follow_symlinks=False):
-                yield from _files_in(root, f"{name}/")
+                yield from _files_in(root, f"{name}/", elsewhere)
             else:
-                yield StoredFile(name, root, entry.is_file(follow_symlinks=False))
+                yield StoredFile(name, root, entry.is_file(follow_symlinks=False), elsewhere)
 
 
 @dataclass(frozen=True)
@@ -160,6 +180,8 @@ class Dead:
     """Keys of the run's dead modules."""
     live_modules: frozenset[str]
     live_slices: frozenset[str]
+    hit_slices: frozenset[str]
+    """Fingerprints of the slices that lost records."""
     last_request: int
     """Position of the last deletion request in the ledger."""
 
@@ -168,10 +190,12 @@ class Dead:
         """Return what is dead in the state `live`; `also` has keys of dead modules that it does not list."""
         description = live.description
         slices = {fingerprint for client in description.clients for fingerprint in client.slices}
+        hit = frozenset(live.hit_slices())
         return cls(
             modules=frozenset(entry.key for entry in live.dead_modules()).union(also),
             live_modules=frozenset(entry.key for entry in live.modules()),
-            live_slices=frozenset(slices.difference(live.hit_slices())),
+            live_slices=frozenset(slices - hit),
+            hit_slices=hit,
             last_request=live.last_request,
         )
 

@@ -8,9 +8,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from fedsgt.errors import InputError
 from fedsgt.files.durable import sync_folder
-from fedsgt.runs.artefacts import REGISTRY, ArtefactKind, claimed_files
-from fedsgt.runs.dependencies import Dead, PartOfModule, StoredFile
+from fedsgt.runs.artefacts import REGISTRY, ArtefactKind, bury_activations, claimed_files, kind_of
+from fedsgt.runs.dependencies import Dead, PartOfModule, StoredFile, local_links
 from fedsgt.store import Folder
 
 if TYPE_CHECKING:  # only a type: the module of `RunFolder` imports this one
@@ -60,6 +61,9 @@ def destroy(folder: RunFolder, dead: Dead, progress: Callable[[float], None] = l
         else:
             kind.destroy(folder, file, dead)
         progress(done / len(found))
+    # Also slices without activations: a worker that holds their records may be about to write the first.
+    for fingerprint in sorted(dead.hit_slices):
+        bury_activations(folder.cache, fingerprint)
     _sync_all(folder)
 
 
@@ -70,6 +74,21 @@ def _sync_all(folder: RunFolder) -> None:
         for place in (root, *root.iterdir()) if root.is_dir() else ():
             if place.is_dir() and not place.is_symlink():
                 sync_folder(place)
+
+
+def check_links(folder: RunFolder) -> None:
+    """Refuse a run in which a link stands where files that depend on data belong.
+
+    Its files are elsewhere. A deletion would remove the link, and with it modules that are still live, and
+    leave the bytes.
+    """
+    for link in local_links(folder):
+        kind = kind_of(link)
+        if kind is not None and kind.label is not None:
+            raise InputError(
+                f"{link.path}: a symbolic link, and a deletion destroys nothing outside the run's folder; "
+                "put the files themselves in its place, or remove it; nothing was changed"
+            )
 
 
 def sweep(folder: RunFolder) -> None:

@@ -29,7 +29,7 @@ from fedsgt.runs.artefacts import (
 )
 from fedsgt.runs.dependencies import Dead
 from fedsgt.runs.description import Description
-from fedsgt.runs.destruction import destroy, sweep
+from fedsgt.runs.destruction import check_links, destroy, sweep
 from fedsgt.runs.state import Live, LiveState
 from fedsgt.store import Folder, Modules, open_objects
 
@@ -103,6 +103,7 @@ class RunFolder:
     def describe_anew(self, description: Description) -> None:
         """Replace the run's description, destroy what only the old one knows, and note it in the ledger."""
         with self.publishing() as live:
+            check_links(self)
             # First: a deletion that comes later would not find modules that no description names.
             dropped = set(live.description.keys.values()) - set(description.keys.values())
             destroy(self, Dead.at(replace(live, description=description), also=dropped))

@@ -66,11 +66,12 @@ class SourceReader:
     def read(self, live: Live, also: Collection[int] = ()) -> None:
         """Read the clients whose files deleted records must leave, and those with the numbers `also`."""
         if self._is_outdated(live):
-            self._clients, self._failed = {}, {}
+            self._read_at, self._clients, self._failed = None, {}, {}
         missing = self._lacks(live, also)
         if missing:
-            # The stamps come first: a file that changes while it is read is then found to be outdated.
-            self._read_at = live.description, _stamps(self.folder, live)
+            # The stamps come first: a file that changes while it is read is then found to be outdated. They
+            # stay those of the first reading, as what was read then is used on.
+            self._read_at = self._read_at or (live.description, _stamps(self.folder, live))
             self._load(live, missing)
 
     def client(self, number: int) -> Client:
@@ -91,6 +92,8 @@ class SourceReader:
 
     def unreadable(self, live: Live) -> list[Path]:
         """List the files that deleted records were in and that could not be read: moved or damaged ones."""
+        if self._read_at is None:  # another process completed the request, or it was completed before
+            self.read(live)
         return [
             path for path, numbers in _touched(self.folder, live).items() if numbers & self._failed.keys()
         ]

@@ -20,7 +20,7 @@ from fedsgt.ledger.kinds import RECORDS_MOVED, Kind
 from fedsgt.ledger.ledger import Entry
 from fedsgt.runs.artefacts import CERTIFICATES
 from fedsgt.runs.dependencies import Dead
-from fedsgt.runs.destruction import destroy, doomed
+from fedsgt.runs.destruction import check_links, destroy, doomed
 from fedsgt.runs.folder import RunFolder
 from fedsgt.runs.state import Live
 from fedsgt.store import Folder
@@ -119,6 +119,7 @@ def accept_parts(folder: RunFolder, find: Locate, content: str, key: str | None 
     while True:
         if key is not None and (known := folder.ledger.find(key)) is not None:
             return _first_receipt(known, content, key)
+        check_links(folder)
         live = folder.live()
         try:
             body = _body(live, find(live)) | {"content": content if key is not None else None}
@@ -136,6 +137,7 @@ def accept_parts(folder: RunFolder, find: Locate, content: str, key: str | None 
 
 def preview(folder: RunFolder, deletions: Sequence[Deletion]) -> tuple[Live, Live, dict[str, Any]]:
     """Return what is live now, what would be after this request, and its ledger entry; change nothing."""
+    check_links(folder)
     live = folder.live()
     body = _body(live, locate(folder, live, deletions, SourceReader(folder)))
     return live, live.after([Entry(live.position + 1, Kind.REQUEST, "", body, "", "")]), body
