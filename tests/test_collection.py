@@ -27,10 +27,6 @@ TESTED_ELSEWHERE: dict[str, str] = {
     "cli/commands/options.py": "no test file yet",
     "cli/commands/server.py": "no test file yet",
     "cli/commands/withdraw.py": "no test file yet",
-    "config/model.py": "no test file yet",
-    "config/sections.py": "no test file yet",
-    "data/sources/__init__.py": "no test file yet",
-    "data/sources/arrow.py": "no test file yet",
     "federation/authority.py": "no test file yet",
     "federation/client/desk_answer.py": "no test file yet",
     "federation/client/executor.py": "no test file yet",
@@ -42,7 +38,6 @@ TESTED_ELSEWHERE: dict[str, str] = {
     "federation/server/submit.py": "no test file yet",
     "federation/server/superlink.py": "no test file yet",
     "federation/server/tasks.py": "no test file yet",
-    "store/checkpoints.py": "no test file yet",
 }
 
 

@@ -19,23 +19,6 @@ def refused(*overrides: str, path: Path | None = None) -> str:
     return message
 
 
-def test_the_defaults_are_the_papers_setting() -> None:
-    run = load()
-    assert (run.data.clients, run.grouping.groups, run.grouping.slices) == (10, 10, 5)
-    assert (run.data.partition, run.data.alpha, run.plan.kind, run.serving.strategy) == (
-        "dirichlet",
-        0.3,
-        "rotations",
-        "all",
-    )
-    assert (run.peft.rank, run.peft.alpha, run.training.learning_rate, run.training.epochs) == (
-        16,
-        16,
-        2e-3,
-        3,
-    )
-
-
 def test_a_file_and_overrides_over_it(tmp_path: Path) -> None:
     path = tmp_path / "run.toml"
     path.write_text('[plan]\nkind = "greedy"\nbudget = 4\n[grouping]\ngroups = 6\n')
@@ -55,42 +38,6 @@ def test_what_is_shown_loads_again_as_the_same_run(tmp_path: Path) -> None:
     path.write_text(to_toml(run))
     assert load(path) == run
     assert set(tomllib.loads(to_toml(run))) == set(Config.model_fields)
-
-
-@pytest.mark.parametrize(
-    ("override", "parts"),
-    [
-        ("plan.bugdet=8", ["plan.bugdet", "unknown", "did you mean budget?", "passes"]),
-        ("plna.budget=8", ["plna", "unknown", "did you mean plan?"]),
-        ("plan.budget=0", ["plan.budget", "0", "greater than or equal to 1"]),
-        ("plan.budget=2.5", ["plan.budget", "2.5", "integer"]),
-        ("plan.budget=true", ["plan.budget", "True", "integer"]),
-        ("plan.budget=many", ["plan.budget", "'many'", "integer"]),
-        ("plan.kind=tre", ["plan.kind", "'tre'", "'rotations'", "'tree'"]),
-        ("plan.passes=2", ["plan.passes", "2", "5.5"]),
-        ("grouping.groups=51", ["grouping.groups", "51", "at most 50"]),
-        ("grouping.slices=[5,5]", ["grouping.slices", "2 values", "10 clients"]),
-        ("grouping.slices=[5,5,0,5,5,5,5,5,5,5]", ["grouping.slices", "0", "greater than or equal to 1"]),
-        ("grouping.limits=[5]", ["grouping.limits", "1 values", "10 clients"]),
-        ("data.alpha=nan", ["data.alpha", "nan", "finite"]),
-        ("data.alpha=0", ["data.alpha", "0", "greater than 0"]),
-        ("data.seed=-1", ["data.seed", "-1", "greater than or equal to 0"]),
-        ("data.source=''", ["data.source", "''", "at least 1 character"]),
-        ("model.device=gpu", ["model.device", "'gpu'", "cuda"]),
-        ("serving.port=70000", ["serving.port", "70000", "65535"]),
-        ("unlearning.retrain=below-modules", ["unlearning.threshold", "below-modules"]),
-        ("unlearning.threshold=3", ["unlearning.threshold", "3", "never"]),
-    ],
-)
-def test_a_wrong_value_names_the_key_the_value_and_what_is_allowed(override: str, parts: list[str]) -> None:
-    message = refused(override)
-    for part in parts:
-        assert part in message
-
-
-def test_an_accuracy_is_a_share() -> None:
-    with pytest.raises(InputError, match=r"unlearning\.threshold: 90 is no accuracy; give a share, 0 to 1"):
-        load(None, ["unlearning.retrain=below-accuracy", "unlearning.threshold=90"])
 
 
 @pytest.mark.parametrize("override", ["plan.budget", "budget=8", "plan.budget.x=8", "=8", ".budget=8"])

@@ -102,20 +102,3 @@ def test_a_key_without_a_value_is_as_if_the_file_had_it_not(contrary: Path) -> N
     ):
         with pytest.raises(InputError, match=message):
             load(contrary, [override])
-
-
-@pytest.mark.parametrize(
-    ("overrides", "message"),
-    [
-        (["plan.shards=11"], r"^plan\.shards: 11 for 10 groups; at most one for each group$"),
-        (["plan.shards=2", "plan.passes=2"], r"^plan\.passes: 2 is too little; 5 groups take at least 3$"),
-        (
-            ["grouping.method=updates", "data.clients=9"],
-            r"^grouping\.groups: 10 clusters of 9 clients; with updates at most 9$",
-        ),
-    ],
-)
-def test_settings_that_do_not_fit_together(overrides: list[str], message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        load(None, overrides)
-    assert load(None, ["plan.shards=2", "plan.passes=3"]).plan.passes == 3

@@ -2,8 +2,6 @@
 
 import hashlib
 import io
-import subprocess
-import sys
 from importlib import import_module
 
 import pytest
@@ -71,33 +69,3 @@ def test_digits_have_ten_labels_and_no_owners() -> None:
         InputError, match=r"no column 'client': .* allowed for data\.partition: iid or dirich"
     ):
         load_dataset("digits", Columns(("image",), client="client"))
-
-
-@pytest.mark.parametrize("limit", [0, -3])
-def test_a_limit_is_positive(limit: int) -> None:
-    with pytest.raises(InputError, match=f"limit is {limit}; allowed: at least 1"):
-        load_dataset("digits", COLUMNS, limit=limit)
-
-
-@pytest.mark.parametrize(
-    ("missing", "source"), [("sklearn", "digits"), ("pyarrow", "x.parquet"), ("datasets", "owner/name")]
-)
-def test_a_missing_package_is_named(
-    missing: str, source: str, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    monkeypatch.chdir(tmp_path_factory.mktemp("here"))
-    with open("x.parquet", "wb"):
-        pass
-    for name in [name for name in sys.modules if name.split(".")[0] == missing]:
-        monkeypatch.setitem(sys.modules, name, None)
-    monkeypatch.setitem(sys.modules, missing, None)
-    with pytest.raises(InputError, match=rf"package {missing}, .*pip install 'fedsgt\[train\]'$"):
-        load_dataset(source, COLUMNS)
-
-
-def test_the_package_starts_without_what_only_sources_need() -> None:
-    code = (
-        "import sys, fedsgt.data; print(sorted({'pyarrow', 'sklearn', 'datasets', 'PIL'} & set(sys.modules)))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "[]\n"

@@ -1,124 +1,20 @@
-"""Parquet files: what they hold comes through unchanged, and what is wrong in them is named."""
+"""Parquet files: read whole or in part, and named if they cannot be read."""
 
-import io
-import json
+from __future__ import annotations
+
 import shutil
 from importlib import import_module
 from pathlib import Path
-from random import Random
-from typing import Any
 
 import pytest
-from dataset_columns import contents_of, ids_of, owners_of
+from dataset_columns import contents_of, ids_of
+from parquet_rows import TEXT, changed, write
 
-from fedsgt.data import Columns, Record, load_dataset
+from fedsgt.data import load_dataset
 from fedsgt.errors import InputError
 
 pa = import_module("pyarrow")
 parquet = import_module("pyarrow.parquet")
-
-TEXT = Columns(("sentence",))
-ROWS: dict[str, Any] = {"id": ["b", "a", "c"], "sentence": ["B", "A", "C"], "label": [1, 0, 1]}
-
-
-def write(path: Path, columns: dict[str, Any], names: list[str] | None = None) -> str:
-    """A parquet file; with names, its label column declares them the way the datasets library does."""
-    table = pa.table(columns)
-    if names is not None:
-        features = {"label": {"names": names, "_type": "ClassLabel"}}
-        table = table.replace_schema_metadata({"huggingface": json.dumps({"info": {"features": features}})})
-    parquet.write_table(table, path)
-    return str(path)
-
-
-def changed(**columns: Any) -> dict[str, Any]:
-    return {**ROWS, **columns}
-
-
-def png(shade: int) -> bytes:
-    image = import_module("PIL.Image")
-    buffer = io.BytesIO()
-    image.new("L", (4, 4), shade).save(buffer, "PNG")
-    return buffer.getvalue()
-
-
-def test_rows_come_in_the_order_of_their_ids(tmp_path: Path) -> None:
-    table = load_dataset(write(tmp_path / "x.parquet", ROWS), TEXT, labels=2)
-    assert ids_of(table.records) == ("a", "b", "c")
-    assert table.labels == (0, 1, 1)
-    assert contents_of(table.records) == (("A",), ("B",), ("C",))
-    assert ({*owners_of(table.records)}, table.label_count, table.label_names) == ({None}, 2, None)
-
-
-@pytest.mark.parametrize("form", ["bytes", "struct"])
-def test_images_are_taken_as_their_encoded_bytes(tmp_path: Path, form: str) -> None:
-    images = [png(shade) for shade in (0, 100, 200)]
-    column = images if form == "bytes" else [{"bytes": image, "path": "x.png"} for image in images]
-    path = write(
-        tmp_path / "x.parquet", {"id": [2, 1, 10], "image": column, "label": [0, 1, 2]}, ["p", "q", "r"]
-    )
-    table = load_dataset(path, Columns(("image",)))
-    # Numbers are taken as texts, also in the order.
-    assert ids_of(table.records) == ("1", "10", "2")
-    assert contents_of(table.records) == ((images[1],), (images[2],), (images[0],))
-    assert (table.label_count, table.label_names) == (3, ("p", "q", "r"))
-
-
-@pytest.mark.parametrize(
-    "kind",
-    [
-        "large_string",
-        "string_view",
-        "dictionary",
-        "binary",
-        "large_binary",
-        "fixed",
-    ],
-)
-def test_texts_and_bytes_may_be_stored_in_any_form(tmp_path: Path, kind: str) -> None:
-    forms = {
-        "large_string": pa.large_string(),
-        "string_view": pa.string_view(),
-        "dictionary": pa.dictionary(pa.int32(), pa.string()),
-        "binary": pa.binary(),
-        "large_binary": pa.large_binary(),
-        "fixed": pa.binary(1),
-    }
-    is_text = kind in ("large_string", "string_view", "dictionary")
-    values = ["B", "A", "C"] if is_text else [b"B", b"A", b"C"]
-    column = pa.array(values).dictionary_encode() if kind == "dictionary" else pa.array(values, forms[kind])
-    table = load_dataset(write(tmp_path / "x.parquet", changed(sentence=column)), TEXT, labels=2)
-    assert contents_of(table.records) == tuple((value,) for value in sorted(values))
-
-
-def test_several_inputs_and_renamed_columns(tmp_path: Path) -> None:
-    rows = {"key": ["y", "x"], "one": ["1y", "1x"], "two": ["2y", "2x"], "class": [1, 0], "site": ["n", "s"]}
-    path = write(tmp_path / "x.parquet", rows)
-    table = load_dataset(path, Columns(("two", "one"), id="key", label="class", client="site"), labels=2)
-    assert contents_of(table.records) == (("2x", "1x"), ("2y", "1y"))
-    assert (ids_of(table.records), table.labels, owners_of(table.records)) == (("x", "y"), (0, 1), ("s", "n"))
-
-
-def test_the_order_of_the_file_does_not_matter(tmp_path: Path) -> None:
-    order = Random(1).sample(range(100), 100)
-    rows: dict[str, list[Any]] = {
-        "id": [f"r{i}" for i in range(100)],
-        "sentence": [f"text {i}" for i in range(100)],
-        "label": [i % 2 for i in range(100)],
-        "client": [i % 7 for i in range(100)],
-    }
-    first = write(tmp_path / "first.parquet", rows)
-    second = write(tmp_path / "second.parquet", {k: [v[i] for i in order] for k, v in rows.items()})
-    columns = Columns(("sentence",), client="client")
-    whole = load_dataset(first, columns, labels=2)
-    for limit in (None, 1, 17, 100, 1000):
-        table = load_dataset(first, columns, labels=2, limit=limit)
-        assert table == load_dataset(second, columns, labels=2, limit=limit)
-        assert set(table.records) <= set(whole.records)
-        assert len(table) == min(limit or 100, 100)
-        for record in table.records:
-            number = int(record.id[1:])
-            assert record == Record(f"r{number}", (f"text {number}",), number % 2, str(number % 7))
 
 
 def test_a_limited_file_of_many_row_groups(tmp_path: Path) -> None:
@@ -127,146 +23,6 @@ def test_a_limited_file_of_many_row_groups(tmp_path: Path) -> None:
     table = load_dataset(str(tmp_path / "x.parquet"), TEXT, labels=2, limit=20)
     assert len(table) == 20
     assert contents_of(table.records) == tuple((record_id,) for record_id in ids_of(table.records))
-
-
-@pytest.mark.parametrize(
-    ("columns", "problem"),
-    [
-        (changed(id=["a", None, "c"]), r"column 'id' is missing in row 1 \(counted from 0\)"),
-        (changed(id=["a", "b", ""]), r"column 'id' is empty in row 2 \(counted from 0\)"),
-        (changed(id=["b", "a", "b"]), r"column 'id' has the id 'b' in rows 0 and 2 \(counted from 0\)"),
-        (changed(id=[0.5, 1.0, 2.0]), r"column 'id' is of type double; allowed: texts or whole numbers"),
-        (changed(label=[0, None, 1]), r"record 'a' has the label None; allowed: whole numbers from 0 to 1$"),
-        (changed(label=[0, 1, 2]), r"record 'c' has the label 2; allowed: whole numbers from 0 to 1$"),
-        (changed(label=[0, 1, -1]), r"record 'c' has the label -1"),
-        (changed(label=[0.0, 1.0, 1.0]), r"record 'a' has the label 1\.0"),
-        (changed(label=["no", "yes", "no"]), r"record 'a' has the label 'yes'"),
-        (changed(label=[True, False, True]), r"record 'a' has the label False"),
-        (changed(sentence=["B", "A", None]), r"record 'c' has nothing in column 'sentence'"),
-        (changed(sentence=[1, 2, 3]), r"column 'sentence' is of type int64; allowed: texts or the bytes"),
-        (changed(sentence=[["B"], ["A"], ["C"]]), r"column 'sentence' is of type list<"),
-        (changed(sentence=[{"path": "x"}] * 3), r"column 'sentence' is of type struct<path"),
-        (changed(sentence=[{"bytes": 3}] * 3), r"column 'sentence' is of type int64"),
-        (changed(sentence=[{"bytes": b"x"}, None, {"bytes": b"y"}]), r"record 'a' has nothing in"),
-        (
-            changed(sentence=[{"bytes": b"x", "path": "p"}, {"path": "q"}, {"path": "r"}]),
-            "its path alone is not",
-        ),
-        ({key: values[:0] for key, values in ROWS.items()}, r"there are no rows; allowed: at least one"),
-        (
-            {"id": ["a"], "text": ["A"], "label": [0]},
-            r"no column 'sentence'; its columns: 'id', 'text', 'label'$",
-        ),
-        ({"sentence": ["A"], "label": [0]}, r"has no column 'id'; its columns: 'sentence', 'label'$"),
-        ({"id": ["a"], "sentence": ["A"]}, r"has no column 'label'; its columns"),
-    ],
-)
-def test_what_is_wrong_is_named(tmp_path: Path, columns: dict[str, Any], problem: str) -> None:
-    path = write(tmp_path / "x.parquet", columns)
-    with pytest.raises(InputError, match=problem) as caught:
-        load_dataset(path, TEXT, labels=2)
-    assert str(caught.value).startswith(path)
-    assert "\n" not in str(caught.value)
-
-
-def test_a_missing_owner_is_named_by_its_row_also_with_a_limit(tmp_path: Path) -> None:
-    path = write(tmp_path / "x.parquet", changed(client=["n", "s", None]))
-    for limit in (None, 1):
-        with pytest.raises(InputError, match="column 'client' is missing in row 2"):
-            load_dataset(path, Columns(("sentence",), client="client"), labels=2, limit=limit)
-    with pytest.raises(InputError, match="has no column 'site'"):
-        load_dataset(path, Columns(("sentence",), client="site"), labels=2)
-
-
-def test_two_columns_of_one_name_are_an_error(tmp_path: Path) -> None:
-    rows = pa.Table.from_arrays([pa.array(["a"]), pa.array(["b"]), pa.array([0])], ["id", "id", "label"])
-    parquet.write_table(rows, tmp_path / "x.parquet")
-    with pytest.raises(InputError, match="has more than one column 'id'"):
-        load_dataset(str(tmp_path / "x.parquet"), Columns(("id2",)), labels=2)
-
-
-def test_text_that_is_not_utf8_is_an_error(tmp_path: Path) -> None:
-    broken = pa.Array.from_buffers(pa.string(), 3, pa.array([b"B", b"\xff", b"C"]).buffers())
-    path = write(tmp_path / "x.parquet", changed(sentence=broken))
-    with pytest.raises(InputError, match="column 'sentence' holds text that is not UTF-8"):
-        load_dataset(path, TEXT, labels=2)
-
-
-def test_the_number_of_labels_is_declared_and_never_counted(tmp_path: Path) -> None:
-    plain = write(tmp_path / "plain.parquet", ROWS)
-    named = write(tmp_path / "named.parquet", ROWS, ["no", "yes", "perhaps"])
-    with pytest.raises(
-        InputError, match=r"'label' does not declare how many labels there are; set data\.labels"
-    ):
-        load_dataset(plain, TEXT)
-    assert load_dataset(plain, TEXT, labels=5).label_count == 5
-    table = load_dataset(named, TEXT)
-    assert (table.label_count, table.label_names) == (3, ("no", "yes", "perhaps"))
-    # What is set stands above what the file says, and names that do not fit are dropped.
-    table = load_dataset(named, TEXT, labels=4)
-    assert (table.label_count, table.label_names) == (4, None)
-    with pytest.raises(InputError, match="has 1 label; allowed: at least 2"):
-        load_dataset(write(tmp_path / "one.parquet", ROWS, ["only"]), TEXT)
-
-
-@pytest.mark.parametrize(
-    "note",
-    [
-        "no json",
-        "[]",
-        "{}",
-        '{"info": null}',
-        '{"info": {"features": {"label": {"_type": "Value", "names": ["a", "b"]}}}}',
-        '{"info": {"features": {"label": {"_type": "ClassLabel", "names": "ab"}}}}',
-        '{"info": {"features": {"other": {"_type": "ClassLabel", "names": ["a", "b"]}}}}',
-    ],
-)
-def test_a_note_that_declares_no_labels_is_none(tmp_path: Path, note: str) -> None:
-    parquet.write_table(pa.table(ROWS).replace_schema_metadata({"huggingface": note}), tmp_path / "x.parquet")
-    with pytest.raises(InputError, match=r"set data\.labels"):
-        load_dataset(str(tmp_path / "x.parquet"), TEXT)
-
-
-def test_a_folder_has_its_parts(tmp_path: Path) -> None:
-    write(tmp_path / "train.parquet", ROWS)
-    write(tmp_path / "validation.parquet", changed(id=["v1", "v2", "v3"]))
-    folder = str(tmp_path)
-    assert ids_of(load_dataset(folder, TEXT, labels=2).records) == ("a", "b", "c")
-    assert ids_of(load_dataset(folder, TEXT, split="test", labels=2).records) == ("v1", "v2", "v3")
-    # A test part comes before a validation part, unless that is asked for.
-    write(tmp_path / "test.parquet", changed(id=["t1", "t2", "t3"]))
-    assert ids_of(load_dataset(folder, TEXT, split="test", labels=2).records) == ("t1", "t2", "t3")
-    named = load_dataset(folder, TEXT, split="test", test="validation", labels=2)
-    assert ids_of(named.records) == ("v1", "v2", "v3")
-    with pytest.raises(InputError, match=r"has no part dev; its parts: test, train, validation$"):
-        load_dataset(folder, TEXT, split="test", test="dev", labels=2)
-
-
-def test_a_folder_without_the_part_says_so(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"has no part train; its parts: none$"):
-        load_dataset(str(tmp_path), TEXT, labels=2)
-    write(tmp_path / "train.parquet", ROWS)
-    with pytest.raises(InputError, match=r"has no part test or validation; its parts: train$"):
-        load_dataset(str(tmp_path), TEXT, split="test", labels=2)
-
-
-def test_one_file_needs_another_to_test_on(tmp_path: Path) -> None:
-    path = write(tmp_path / "x.parquet", ROWS)
-    other = write(tmp_path / "y.parquet", changed(id=["t1", "t2", "t3"]))
-    assert ids_of(load_dataset(path, TEXT, test=other, labels=2).records) == ("a", "b", "c")
-    assert ids_of(load_dataset(path, TEXT, split="test", test=other, labels=2).records) == ("t1", "t2", "t3")
-    with pytest.raises(InputError, match=r"one file and has no part test or validation; set data\.test to a"):
-        load_dataset(path, TEXT, split="test", labels=2)
-    with pytest.raises(InputError, match=r"one file and has no part dev; set data\.test to a parquet file"):
-        load_dataset(path, TEXT, split="test", test="dev", labels=2)
-    with pytest.raises(InputError, match=r"^data\.test '.*z\.parquet' does not exist"):
-        load_dataset(path, TEXT, split="test", test=f"{tmp_path}/z.parquet", labels=2)
-
-
-def test_a_home_folder_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    write(tmp_path / "x.parquet", ROWS)
-    assert len(load_dataset("~/x.parquet", TEXT, labels=2)) == 3
 
 
 def test_files_that_are_no_parquet_are_named(tmp_path: Path) -> None:
@@ -290,10 +46,3 @@ def test_a_damaged_file_is_named(tmp_path: Path) -> None:
     damaged.write_bytes(content)
     with pytest.raises(InputError, match=r"damaged\.parquet cannot be read as a parquet file: [^\n]+$"):
         load_dataset(str(damaged), TEXT, labels=2)
-
-
-def test_row_numbers_stand_in_for_a_column_of_ids(tmp_path: Path) -> None:
-    source = write(tmp_path / "t.parquet", {"sentence": ["B", "A", "C"], "label": [1, 0, 1]})
-    table = load_dataset(source, Columns(("sentence",), id="#row"), labels=2)
-    assert ids_of(table.records) == ("000000000", "000000001", "000000002")
-    assert contents_of(table.records) == (("B",), ("A",), ("C",))
