@@ -65,7 +65,7 @@ def make_authority(
     server = folder / "server"
     ports = {"port": port, "desk_port": desk_port}
     first = {"host": check_hosts(hosts)[0]} if hosts else {}
-    # Made before any file is written, so that wrong values leave nothing behind.
+    # The settings come before any file is written, so that wrong values leave nothing behind.
     settings = starter(ServerSettings, {**first, **_stated(ports)}, server / SERVER_FILE)
     make_folder(server / "clients")
     _make_key(made, folder / "ca.key", folder / "ca.crt", PrivateFormat.PKCS8)

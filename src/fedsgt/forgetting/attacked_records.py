@@ -52,12 +52,13 @@ def find_attacked_records(
         raise InputError(_not_found(folder, given))
     # A deleted record that equals a retained one is still learnt: to recognise it would be no failure.
     retained = {record.digest for client in left.local for record in client.records}
-    attacked = [record for record in gone if record.digest not in retained]
-    duplicates = len(gone) - len(attacked)
+    to_attack = [record for record in gone if record.digest not in retained]
+    duplicates = len(gone) - len(to_attack)
     if limit is not None:
         rng = np.random.default_rng(seed_of("attacked", seed))
-        attacked = [attacked[row] for row in sorted(rng.permutation(len(attacked))[:limit].tolist())]
-    records, count = _matched(attacked, _unseen(folder, whole), seed)
+        # Sorted again, so that the limit chooses records and does not change their order.
+        to_attack = [to_attack[row] for row in sorted(rng.permutation(len(to_attack))[:limit].tolist())]
+    records, count = _matched(to_attack, _unseen(folder, whole), seed)
     return AttackedRecords(records, count, duplicates, len(gone), whole, left)
 
 
@@ -101,6 +102,7 @@ def _deleted(whole: ClientData, left: ClientData) -> list[Record]:
 
 def _unseen(folder: RunFolder, whole: ClientData) -> list[Record]:
     """Return the test records whose content no client ever held."""
+    # By content, not by id: a test record that a client held under another id was learnt all the same.
     seen = {record.digest for client in whole.local for record in client.records}
     test = load_test(folder.config, whole.labels).records
     return [record for record in test if record.digest not in seen]

@@ -24,7 +24,7 @@ from fedsgt.runs.folder import RunFolder
 from fedsgt.runs.state import Live
 from fedsgt.serving.predictor import Exhausted, Predictor
 
-SHADOWS = 16
+SHADOWS = 16  # each record is in half of them: eight models on each side give LiRA a mean and a spread
 FALSE_POSITIVES = (1, 5)  # percent
 LOSS, LIRA = "loss threshold", "LiRA"
 
@@ -115,6 +115,7 @@ def measure(
     """
     if shadows < 4 or shadows % 2:
         raise InputError(f"shadows: {shadows} is not allowed; it is an even number of at least 4")
+    # The state is fixed here; a deletion that comes later ends the experiment.
     started, live = time.monotonic(), folder.live()
     if not live.requests:
         raise InputError(f"{folder.path}: no record was deleted yet; see fedsgt unlearn")
@@ -124,6 +125,7 @@ def measure(
     before = EarlierSystem.of(folder, live.description, attacked, predictor.strategy)
     rounds = shadow_rounds or _sequence_rounds(before)
     shadow = ShadowModels.of(before, attacked, shadows, rounds, seed)
+    # Told before it happens: training on deleted records is for simulations only.
     begin(attacked.deleted)
     told, shadows_told = experiment(folder, live, before, shadow, progress)
     labels = labels_of(attacked.records)

@@ -115,6 +115,7 @@ def experiment(
     prepared, training = before.prepared, before.prepared.run.training
     with tempfile.TemporaryDirectory(prefix="fedsgt-forgetting-") as path:
         modules = Modules(Folder(Path(path)))
+        # Most modules of the earlier system may still be live; only the destroyed ones are trained again.
         _reuse(folder, live, before.targets, modules)
         missing = [target for target in before.targets if modules.state(target.key) != "present"]
         work = sum(map(prepared.records, missing)) * training.rounds + shadows.records * shadows.rounds
@@ -174,9 +175,9 @@ def _shadow(
     models that learn the same half are still independent.
     """
     data = group_fingerprint(parts[at].fingerprint for parts in slices.values() for at in (0, 1 + number))
-    mark = hashlib.sha256(frames("fedsgt.shadow.1", seed, number, data)).hexdigest()
+    fingerprint = hashlib.sha256(frames("fedsgt.shadow.1", seed, number, data)).hexdigest()
     learnt = {name: (start, start + 1 + number) for name, start in starts.items()}
-    return Target(recipe.key([mark]), (number,), (mark,), (), learnt)
+    return Target(recipe.key([fingerprint]), (number,), (fingerprint,), (), learnt)
 
 
 def _reuse(folder: RunFolder, live: Live, targets: Sequence[Target], modules: Modules) -> None:

@@ -30,7 +30,7 @@ from fedsgt.serving.answer import Floats, agreement, answer, mix_known
 from fedsgt.serving.model import open_model_of
 from fedsgt.store import CorruptModule, Folder, MissingModule, tensor_hash
 
-if TYPE_CHECKING:  # what is kept can be scored without torch
+if TYPE_CHECKING:  # kept probabilities can be scored without torch
     from fedsgt.engine.inprocess import InProcess
 
 Progress: TypeAlias = Callable[[float], None]
@@ -85,6 +85,7 @@ def evaluate(folder: RunFolder, progress: Progress = lambda share: None) -> Eval
             if folder.live().position == live.position:
                 raise
             continue
+        # Under the lock, so that no request can come between this look and the writing.
         with folder.publishing() as now:
             if now.position == live.position:
                 Folder(folder.path).write(EVALUATION, evaluation.to_text().encode())
@@ -154,7 +155,7 @@ class Evaluator:
     def probabilities(
         self, live: Live, prefixes: Iterable[Prefix], progress: Progress
     ) -> dict[Prefix, Floats]:
-        """Return the probabilities under each of these live prefixes, computing what is not kept."""
+        """Return the probabilities under each of these live prefixes; compute those that are not kept."""
         description = live.description
         found = {prefix: self._kept(description.keys[prefix]) for prefix in prefixes}
         missing = [prefix for prefix, kept in found.items() if kept is None]
@@ -199,6 +200,7 @@ class Evaluator:
         try:
             data = self.folder.modules.objects.read(f"modules/{key}/{self._file}")
             tensors = unpack(data)
+            # The file holds its own hash, so that a damaged one is noticed.
             return tensors["probabilities"] if read_note(data) == tensor_hash(tensors) else None
         except (KeyError, InputError):  # computed again, as if it had never been kept
             return None

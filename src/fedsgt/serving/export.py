@@ -22,6 +22,7 @@ def export_sequence(folder: RunFolder, sequence: int, depth: int | None, output:
         raise InputError(f"depth: {depth} is not between 1 and the {len(chain)} live modules of the sequence")
     chosen = chain[:depth]
     target = output or folder.path / EXPORTS / f"sequence-{sequence}-{len(chosen)}"
+    # The model is loaded before the lock is taken, since that takes seconds and deletions must not wait.
     stack, base = open_model_of(folder).stack, folder.config.model.backbone
     # Under the lock, so that a deletion finds the export either whole, and destroys it, or not begun.
     with folder.publishing() as live:
@@ -30,6 +31,7 @@ def export_sequence(folder: RunFolder, sequence: int, depth: int | None, output:
                 f"{folder.path}: a deletion came in meanwhile; nothing was exported, export again"
             )
         export_module(stack, [folder.modules.get(key) for key in chosen], target, base)
+        # The note tells a later deletion which modules are in the export.
         (target / EXPORT_NOTE).write_text(json.dumps({"modules": chosen}) + "\n", encoding="utf-8")
     return target
 

@@ -127,6 +127,8 @@ class Predictor:
                 found = self._probabilities(self.strategy, serving, records)
                 agreed = self._agreement(found, serving, records) if compare and serving else None
             except UnreadableModule as error:
+                # The module is left out of the next attempt. If a deletion destroyed it, that attempt will
+                # find it dead; if it is damaged, the answer names it.
                 unreadable[error.key] = str(error)
                 continue
             # A request may have come in during the computation. What it hit must not leave this process, so
@@ -148,6 +150,7 @@ class Predictor:
     def _refresh(self) -> Live:
         """Read the ledger; drop modules that are no longer live from memory at once."""
         live = self.folder.live()
+        # Identity is enough: the same object is returned until the ledger or the description changes.
         if live is not self.live:
             self.live = live
             self.keys = frozenset(entry.key for entry in live.modules())
@@ -196,6 +199,7 @@ class Predictor:
         if self.strategy == MERGED:
             check_mergeable(run.peft.kind)
         worker = Worker(Setup(run, labels, {}, None, self._read, None))
+        # Modules on another backbone would give answers, and wrong ones.
         check_model(self.folder, worker.model)
         return worker
 

@@ -58,6 +58,7 @@ class Ia3Linear(nn.Module):
         if self.scales_input:
             self.folded = (weight * product).float(), bias
         else:
+            # Scaling an output scales the bias with it.
             scaled = None if bias is None else (bias.detach().double() * product).float()
             self.folded = (weight * product[:, None]).float(), scaled
 

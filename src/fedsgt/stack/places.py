@@ -80,7 +80,8 @@ def _choose(known: tuple[str, ...], layers: str | int | Sequence[str]) -> tuple[
             )
     if not layers:
         raise InputError(f"peft.layers: an empty list; name some of {known[0]} to {known[-1]}")
-    return tuple(name for name in known if name in layers)  # in the model's order, not the settings'
+    # In the model's order, so that the order in the settings changes no bytes.
+    return tuple(name for name in known if name in layers)
 
 
 def _linears(

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from fedsgt.errors import InputError
 
-# Part of every key: to be raised whenever a change in this project gives a module other bytes.
+# A part of every module's key; raise it whenever a change in this project gives modules other bytes.
 ALGORITHM = "3"
 CPU_INFO = Path("/proc/cpuinfo")
 VERSIONS = ("torch", "transformers", "tokenizers", "numpy", "pillow")
@@ -26,6 +26,7 @@ def environment() -> dict[str, str]:
     """Return the variables that must be set before torch is imported."""
     return {
         "MKL_CBWR": _mkl_mode(),  # matrix products that do not depend on threads or memory alignment
+        # One thread: the order of a sum over several threads is not fixed.
         "OMP_NUM_THREADS": "1",
         "MKL_NUM_THREADS": "1",
         "CUBLAS_WORKSPACE_CONFIG": ":4096:8",  # without it, cuBLAS is not deterministic

@@ -115,7 +115,8 @@ def accept_parts(folder: RunFolder, find: Locate, content: str, key: str | None 
 
     `content` tells the request from others that come with the same key.
     """
-    # Once more whenever the run changed between finding the parts and writing them.
+    # The parts are found without the ledger's lock, which reading records would hold for long. So everything
+    # is done once more if the run changed between finding the parts and writing them.
     while True:
         if key is not None and (known := folder.ledger.find(key)) is not None:
             return _first_receipt(known, content, key)
@@ -129,9 +130,8 @@ def accept_parts(folder: RunFolder, find: Locate, content: str, key: str | None 
             raise
         with folder.ledger.writing() as writer:
             newer = writer.entries(after=live.position)
-            if not any(
-                entry.kind in RECORDS_MOVED for entry in newer
-            ):  # else what was located may be out of date
+            # If records moved meanwhile, the parts may name the wrong slices and are looked for again.
+            if not any(entry.kind in RECORDS_MOVED for entry in newer):
                 return Receipt.of(writer.append(Kind.REQUEST, body, key))
 
 
@@ -148,7 +148,8 @@ def recover(
 ) -> list[int]:
     """Complete every request that was accepted and not completed; return the positions of those."""
     if not unfinished(folder):
-        # Killed between giving a certificate its name and removing the unfinished file.
+        # A process may have been killed between giving a certificate its name and removing the unfinished
+        # file.
         Folder(folder.path).sweep(f"{CERTIFICATES}/")
         return []
     reader = reader or SourceReader(folder)

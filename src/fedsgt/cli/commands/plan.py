@@ -1,4 +1,4 @@
-"""`fedsgt plan`: show what a setting costs and how long it serves, before anything is trained."""
+"""`fedsgt plan`: show the cost of a setting and how long it serves, before anything is trained."""
 
 from __future__ import annotations
 
@@ -105,6 +105,7 @@ def plan(
         "plan.passes": passes,
     }
     given = [f"{key}={value}" for key, value in flags.items() if value is not None]
+    # Options come last and so win over the file and over --set.
     run = load_run(config, system, [*(overrides or ()), *given])
     _check(requests, fedavg_rounds, recommended or (target is None and max_passes is None), plot)
     if recommended:
@@ -197,6 +198,7 @@ def _recommended(run: Config, scored: PlanScore, max_passes: float | None, targe
     def group(method: str, slices: int, groups: int) -> Counts:
         return _group(method, [slices] * clients, groups, run, scored.stream.prior)
 
+    # Without a limit, a recommendation may cost as much as the given setting and no more.
     cap = scored.plan.passes if max_passes is None else max_passes
     with progress("Searching settings") as done:
         return recommend(scored, clients, group, cap, target, done)

@@ -35,16 +35,16 @@ def server(
     ],
 ) -> None:
     """Run the server of a federation until Ctrl-C: clients connect to it and file deletions at its desk."""
-    set_profile()  # the ServerApp inherits it
+    set_profile()  # the ServerApp, which trains, inherits the environment
     from fedsgt.federation.processes import Child, flower_command, only_one, stop_signals
     from fedsgt.federation.settings import load_server
 
     settings = load_server(folder)
-    flower_command("flower-superlink")
+    flower_command("flower-superlink")  # raises and says what to install, before Flower is imported
     from fedsgt.federation.server.superlink import SuperLink, check_port
 
     with only_one(settings.folder, "server"), stop_signals() as stop:
-        # Checked before the SuperLink starts: that takes seconds, and would be in vain.
+        # The desk's port is checked first: starting the SuperLink takes seconds, and would be in vain.
         check_port(settings.host, settings.desk_port)
         with SuperLink(settings) as link:
             typer.echo(f"SuperLink ready on {settings.host}:{settings.port}; log {link.child.log}")

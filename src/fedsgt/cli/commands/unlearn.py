@@ -52,6 +52,7 @@ def unlearn(
     as_json: AsJson = False,
 ) -> None:
     """Delete records, slices or a client: modules that saw them stop serving at once and are destroyed."""
+    # Options and files are read first, so that a mistake in them is said before anything is done.
     deletions = _deletions(client, records, slices or [], everything, batch)
     from fedsgt.certificates.certify import certificate_path
     from fedsgt.runs.folder import open_run
@@ -83,12 +84,12 @@ def unlearn(
 
 
 def _preview(folder: RunFolder, deletions: Sequence[Deletion]) -> Impact:
-    """Compute what the request would do, with accuracies if torch is installed."""
+    """Compute the effects of the request, with accuracies if torch is installed."""
     from fedsgt.cli.commands.train import set_profile
     from fedsgt.cli.views.progress import progress
     from fedsgt.reporting.impact import impact
 
-    set_profile()  # without torch the preview has no accuracies, and is a preview still
+    set_profile()  # also works without torch: the preview then has no accuracies
     with progress("Evaluating") as done:
         return impact(folder, deletions, accuracy=True, progress=done)
 
@@ -100,6 +101,7 @@ def forget(
     from fedsgt.cli.views.progress import progress
     from fedsgt.unlearning.unlearn import unlearn as do
 
+    # Nothing is printed before the deletion is complete: an answer means that nothing can undo it.
     with progress("Destroying") as done:
         answer = do(folder, deletions, key, done)
     if as_json:

@@ -172,7 +172,7 @@ def check_port(host: str, port: int) -> None:
     """Check that the port is free: a process that finds it taken would only say so in its log."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family) as probe:
-        # As the server itself does: connections that ended a moment ago do not count as taken.
+        # Connections that ended a moment ago do not count as taken, for the server itself neither.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((host, port))
