@@ -1,4 +1,4 @@
-"""What tables and claims of this experiment take from its results."""
+"""Numbers of the results that the tables and claims of this experiment use."""
 
 from __future__ import annotations
 

@@ -280,7 +280,7 @@ def test_cached_or_not_and_whatever_happened_to_the_cache(
 def test_a_damaged_cache_that_is_believed_would_be_found(
     cached: Config, uncached: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The same without the checksum."""
+    """Damage the cached activations and their checksum alike: the modules' bytes then differ."""
     prepared, folder = started(tmp_path / "run", cached)
     build(prepared, folder)
     for file in folder.cache.glob("*/*"):

@@ -132,7 +132,7 @@ def test_with_texts_too(texts: World, tmp_path: Path) -> None:
     assert leaks(plain, trained(tmp_path / "after", changed.config()), GROUP) == []
 
 
-# What follows is broken on purpose, each in a way that systems are broken.
+# Each function below breaks the isolation on purpose, in a way that real systems break it.
 
 
 def shared_head(patch: pytest.MonkeyPatch) -> None:

@@ -47,7 +47,7 @@ def expected(run: Config, tmp_path_factory: pytest.TempPathFactory) -> Made:
 
 
 class Place:
-    """Where a run is trained and killed."""
+    """Folder in which a run is trained and killed."""
 
     def __init__(self, root: Path, run: Config, processes: ForkServerContext) -> None:
         self.root, self.processes = root, processes

@@ -106,7 +106,7 @@ def test_targets_are_what_the_plan_wants(images: World) -> None:
         assert prepared.records(target) == len(inside)
 
 
-# What cannot be used.
+# Data and settings that cannot be used.
 
 
 def refused(world: World, path: Path, *overrides: str) -> str:

@@ -1,4 +1,4 @@
-"""What is wrong with a TOML file is one line: the key, the value, and what is allowed."""
+"""Errors in a TOML file are one line: the key, the value, and what is allowed."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def test_a_limit_never_changes_between_versions() -> None:
 
 
 def test_a_limit_is_no_choice_of_the_first_ids() -> None:
-    # Of 1,000 of 4,000 rows a quarter should come from each quarter: 250, standard deviation below 14.
+    # A quarter of the 1,000 chosen rows should come from each quarter of the 4,000: 250, deviation below 14.
     rows = rows_to_use([f"{i:04d}" for i in range(4000)], 1000)
     assert all(abs(sum(row // 1000 == quarter for row in rows) - 250) < 60 for quarter in range(4))
 

@@ -18,7 +18,7 @@ EXPERIMENTS = (
     *("training", "unlearning", "theory", "cost", "budget", "slices"),
     *("selection", "peft", "grouping", "plans", "retraining", "forgetting"),
 )
-# What the paper consists of, by kind: its labels, and names in their style for what has none, or one with a
+# Items of the paper, by kind: its labels, and names in their style for those that have none, or one with a
 # stroke, which would end a cell.
 NAMES = {
     "sec": """introduction, preliminaries, problem, goals, existing, hardness, bac_text, sequences,
@@ -52,12 +52,12 @@ PAPER = [item for items in ITEMS.values() for item in items]
 
 
 def cells(line: str) -> list[str]:
-    """Of one row of a table; a stroke that stands for itself is escaped."""
+    """Return the cells of one row of a table; a stroke that stands for itself is escaped."""
     return [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
 
 
 def entries() -> dict[str, list[str]]:
-    """For each item of the paper the rows that begin with it; the short table on top is not counted."""
+    """Return the rows that begin with each item of the paper; the short table on top is not counted."""
     found: dict[str, list[str]] = {}
     for line in TEXT.splitlines():
         row = cells(line)
@@ -69,7 +69,7 @@ def entries() -> dict[str, list[str]]:
 
 @cache
 def definitions(path: Path) -> frozenset[str]:
-    """What a file defines at its top, and within its classes; read, not imported."""
+    """Return the names that a file defines at its top and within its classes; it is not imported."""
     names: set[str] = set()
     for node in ast.parse(path.read_text(encoding="utf-8")).body:
         names |= _names(node)

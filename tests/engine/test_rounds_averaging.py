@@ -52,7 +52,7 @@ def test_it_is_the_weighted_mean_within_one_rounding(drawn: list[tuple[list[floa
     for place in np.ndindex(SHAPE):
         terms = [Fraction(float(u.state["w"][place])) * u.records / total for u in updates]
         exact = sum(terms, Fraction())
-        # Where large terms cancel, what float64 loses of them is more than a unit of the small result.
+        # If large terms cancel, float64 loses more of them than a unit of the small result.
         lost = sum(map(abs, terms), Fraction()) * Fraction(2) ** -52 * (len(terms) + 1)
         unit = Fraction(float(np.spacing(np.abs(np.float32(float(exact))))))
         assert abs(Fraction(float(found[place])) - exact) <= unit + lost

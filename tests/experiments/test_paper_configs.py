@@ -44,7 +44,7 @@ SHAPE: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Task:
-    """What the hub has under the configuration's names."""
+    """Data set and labels that the hub has under the configuration's names."""
 
     asked: tuple[str, str | None]
     labels: Mapping[str, int]

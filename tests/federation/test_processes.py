@@ -274,7 +274,7 @@ def _finished(run: FlowerRun, node: SuperNode) -> FlowerRun:
 
 
 def _command(process: int) -> bytes:
-    """Of a process that is there; a dead one that nobody has asked after yet has none."""
+    """Return the command line of a running process; one that has ended has none."""
     try:
         return Path(f"/proc/{process}/cmdline").read_bytes()
     except OSError:
@@ -293,14 +293,14 @@ def _free_port() -> int:
 
 
 def _status_from_outside(server: ServerSettings, path: str) -> int:
-    """What a proxy on this machine gets that speaks for a client elsewhere."""
+    """Return the status that a proxy on this machine gets if it speaks for a client elsewhere."""
     trusted = ssl.create_default_context(cafile=server.ca)
     url, outside = f"https://127.0.0.1:{server.port}{path}", {"X-Forwarded-For": "203.0.113.5"}
     return httpx.post(url, headers=outside, verify=trusted).status_code
 
 
 def _register_oneself(server: ServerSettings) -> None:
-    """What a node without an entry in the server's folder may try."""
+    """Try to register a node that has no entry in the server's folder."""
     private, public = generate_key_pairs()
     with FleetHttpClient.from_server_address(
         f"127.0.0.1:{server.port}",

@@ -44,7 +44,7 @@ Sign = Callable[..., Envelope]
 
 @pytest.fixture(scope="module")
 def sign(federation: Federation, live: Live) -> Sign:
-    """What client a signs, of any content."""
+    """Return a request of any content, signed by client a."""
     key = load_private(federation.settings("a").key)
     return partial(_signed, key, live.description.id, federation.client("a"))
 

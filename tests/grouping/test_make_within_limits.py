@@ -40,7 +40,7 @@ def possible(slices: list[int], groups: int, limits: list[int | None]) -> bool:
 
 
 def spreads(rooms: tuple[int, ...], left: int, limit: int) -> Iterator[tuple[int, ...]]:
-    """What room can remain after one client took its share."""
+    """Return the room that can remain after one client took its share."""
 
     def take(index: int, left: int, limit: int, rest: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
         if index == len(rooms):

@@ -20,7 +20,7 @@ class Done:
 
 
 def fedsgt(*arguments: str, cwd: Path | None = None, given: str | None = None) -> Done:
-    """The command's own entry point, in this process: a new one for each call would take most of the time."""
+    """Run the command's entry point in this process, since starting one for each call takes long."""
     out, err, code = io.StringIO(), io.StringIO(), 0
     before, here, stdin = sys.argv, Path.cwd(), sys.stdin
     sys.argv = ["fedsgt", *arguments]

@@ -25,7 +25,7 @@ SYSTEM = Path("/usr/lib/postgresql")
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def ledger_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """An empty place for ledgers, of each kind in turn."""
+    """Return the URL of an empty place for ledgers, of each kind in turn."""
     return sqlite_url(tmp_path) if request.param == "sqlite" else postgres_url()
 
 
@@ -34,14 +34,14 @@ def sqlite_url(folder: Path) -> str:
 
 
 def postgres_url() -> str:
-    """A new schema on this process's server, which takes far less time than a new database."""
+    """Return the URL of a new schema on this process's server, which is made far faster than a database."""
     server, name = f"postgresql://postgres@/postgres?host={postgres_socket()}", f"test_{uuid.uuid4().hex}"
     execute(server, f"CREATE SCHEMA {name}")
     return f"{server}&options=-csearch_path%3D{name}"
 
 
 def execute(url: str, *statements: str) -> None:
-    """Runs SQL as somebody who knows nothing of ledgers."""
+    """Run SQL as somebody who knows nothing of ledgers."""
     if url.startswith("sqlite"):
         with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as connection:
             for statement in statements:
@@ -54,7 +54,7 @@ def execute(url: str, *statements: str) -> None:
 
 
 def tamper(url: str, *statements: str) -> None:
-    """Runs SQL on a ledger after taking away what protects it."""
+    """Run SQL on a ledger after taking away its protection."""
     if url.startswith("sqlite"):
         names = ("update", "delete", "insert")
         execute(url, *(f"DROP TRIGGER IF EXISTS fedsgt_ledger_{name}" for name in names), *statements)
@@ -64,7 +64,7 @@ def tamper(url: str, *statements: str) -> None:
 
 @functools.cache
 def postgres_socket() -> str:
-    """The socket's folder of a server that is started once and ends with this process, however that ends."""
+    """Return the socket's folder of a server that starts once and ends with this process."""
     command = [sys.executable, str(Path(__file__).with_name("postgres_child.py")), str(postgres_programs())]
     with tempfile.TemporaryFile("w+") as log:
         # A session of its own: Ctrl-C is for the tests, which then end the server.
@@ -81,7 +81,7 @@ def postgres_socket() -> str:
 
 
 def postgres_programs() -> Path:
-    """The newest that the development requirements brought, or else the system's."""
+    """Return the newest programs of the development requirements, or else the system's."""
     spec = importlib.util.find_spec(PACKAGE)
     packaged = Path(spec.origin).parent.glob("pginstall*/bin/postgres") if spec and spec.origin else ()
     for found in (sorted(packaged), sorted(SYSTEM.glob("*/bin/postgres"))):

@@ -25,7 +25,7 @@ SMALL = [
 
 
 def blocks(language: str, pages: Sequence[Path]) -> list[tuple[str, str]]:
-    """Every fenced block of this language, with the page it is from."""
+    """Return every fenced block of this language, with its page."""
     fence = re.compile(rf"^```{language}\n(.*?)^```", re.MULTILINE | re.DOTALL)
     return [(page.name, block) for page in pages for block in fence.findall(page.read_text(encoding="utf-8"))]
 
@@ -35,7 +35,7 @@ def commands(pages: Sequence[Path]) -> list[tuple[str, str]]:
 
 
 def run_command(page: str, line: str, folder: Path, apart: bool = False) -> None:
-    """In one folder for each page: later commands use what earlier ones made."""
+    """Run a command in the folder of its page, where later commands use the files of earlier ones."""
     name, *arguments = shlex.split(line)
     assert name == "fedsgt"
     place = folder / page
@@ -52,13 +52,13 @@ def run_command(page: str, line: str, folder: Path, apart: bool = False) -> None
 
 
 def installed(arguments: Sequence[str], place: Path) -> Done:
-    """The command in a process of its own."""
+    """Run the command in a process of its own."""
     done = subprocess.run([COMMAND, *arguments], cwd=place, capture_output=True, text=True, check=False)
     return Done(done.returncode, done.stdout, done.stderr)
 
 
 def _without_workers(file: Path) -> None:
-    """Each would start torch anew, which takes longer than what the pages train; the result is the same."""
+    """Train without workers: each would start torch anew, which takes longer than the training itself."""
     text = file.read_text(encoding="utf-8")
     assert "\nworkers = 2 " in text
     file.write_text(text.replace("\nworkers = 2 ", "\nworkers = 0 "), encoding="utf-8")

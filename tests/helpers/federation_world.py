@@ -45,7 +45,7 @@ def until(holds: Callable[[], bool], what: str, look: float = 0.1) -> None:
 
 
 def present(folder: RunFolder) -> Made:
-    """The modules that are there, read again and checked."""
+    """Return the modules that are there, read again and checked."""
     found: Made = {}
     for entry in folder.description.modules:
         if folder.modules.state(entry.key) == "present":
@@ -54,7 +54,7 @@ def present(folder: RunFolder) -> Made:
 
 
 def trained_here(path: Path, run: Config, owners: Sequence[ClientRecords]) -> RunFolder:
-    """The run of these clients, by the in-process engine, as if all their records were on this machine."""
+    """Train the run of these clients by the in-process engine, as if all records were on this machine."""
     slices, names = run.slices_per_client(), [own.settings.name for own in owners]
     rows = zip(owners, names, slices, strict=True)
     data = ClientData(
@@ -114,7 +114,7 @@ class Federation:
         )
 
     def start(self, party: str) -> None:
-        """`fedsgt server` or `fedsgt client`, in the background."""
+        """Start `fedsgt server` or `fedsgt client` in the background."""
         path = self.folder / party
         command = [*ODD_CLIENT, "client"] if party == self.odd else [*FEDSGT, "client"]
         command = [*FEDSGT, "server"] if party == "server" else command
@@ -124,9 +124,9 @@ class Federation:
         return (self.folder / party / "said.out").read_text()
 
     def kill(self, party: str) -> None:
-        """As if its machine had lost power: none of its processes gets to sign off."""
+        """Kill a party as if its machine had lost power: none of its processes gets to sign off."""
         process = self.processes.pop(party).process
-        process.send_signal(signal.SIGSTOP)  # it would start again what ends
+        process.send_signal(signal.SIGSTOP)  # it would start ended processes again
         for child in descendants(process.pid):
             with suppress(ProcessLookupError):
                 os.kill(child, signal.SIGKILL)
@@ -143,7 +143,7 @@ class Federation:
         until(lambda: self.online() == set(self.names), "all clients are connected")
 
     def bring_down(self) -> None:
-        """The clients first, all at once: they sign off with the server."""
+        """End the clients first, all at once, as they sign off with the server; then the server."""
         parties = [self.processes[name] for name in self.names if name in self.processes]
         for party in parties:
             party.process.terminate()
@@ -165,7 +165,7 @@ class Federation:
         return [self.own(name) for name in self.names]
 
     def misbehave(self, how: str) -> None:
-        """What the odd client does with its next orders."""
+        """Tell the odd client how to treat its next orders."""
         (self.folder / self.odd / "mood").write_text(how)
 
     def path(self, name: str) -> Path:
@@ -179,7 +179,7 @@ class Federation:
         return self.trainings[-1]
 
     def stop_trainings(self) -> None:
-        """Those that a test has left behind when it failed."""
+        """Stop trainings that a failed test has left behind."""
         for training in self.trainings:
             if not training.child.ended:
                 training.child.process.send_signal(signal.SIGINT)
@@ -203,7 +203,7 @@ class Training:
         return self.child.log.read_text()
 
     def until(self, holds: Callable[[], bool], what: str) -> None:
-        """Something that must come before its end."""
+        """Wait for something that must happen before the training ends."""
 
         def seen() -> bool:
             assert not self.child.ended, f"it ended before: {what}; {self.said()}"
@@ -212,20 +212,20 @@ class Training:
         until(seen, what, look=0.02)
 
     def end(self, expected: int = 0) -> str:
-        """All that it said, once it has ended as it should."""
+        """Return the output of the training, once it has ended as it should."""
         code = self.child.process.wait(PATIENCE)
         assert code == expected, self.said()
         return self.said()
 
 
 def command(*arguments: object) -> subprocess.CompletedProcess[str]:
-    """A command of its own process, to its end."""
+    """Run a command in a process of its own to its end."""
     given = [*FEDSGT, *map(str, arguments)]
     return subprocess.run(given, capture_output=True, text=True, timeout=PATIENCE, check=False)
 
 
 def descendants(process: int) -> list[int]:
-    """Its children and theirs, whichever of its threads has started them."""
+    """Return a process's children and theirs, whichever of its threads has started them."""
     found = [process]
     for each in found:
         for children in Path(f"/proc/{each}/task").glob("*/children"):
@@ -235,7 +235,7 @@ def descendants(process: int) -> list[int]:
 
 
 def participants(folder: RunFolder) -> dict[tuple[int, ...], set[str]]:
-    """Who took part in the one round of each module, as its manifest says."""
+    """Return the clients that took part in the one round of each module, by its manifest."""
     found = {}
     for entry in folder.description.modules:
         (names,) = folder.modules.manifest(entry.key).participants
@@ -244,7 +244,7 @@ def participants(folder: RunFolder) -> dict[tuple[int, ...], set[str]]:
 
 
 def holders(folder: RunFolder) -> dict[tuple[int, ...], set[str]]:
-    """Who has records in the groups of each module."""
+    """Return the clients that have records in the groups of each module."""
     known = folder.description
     places = {client.name: set(groups) for client, groups in zip(known.clients, known.groups_of, strict=True)}
     return {

@@ -18,7 +18,7 @@ QUICK: dict[str, Any] = {"shadows": 4, "shadow_rounds": 1, "strategy": "long"}
 
 
 def noise(count: int, seed: int, name: str) -> tuple[Row, ...]:
-    """Nothing to learn but the records themselves."""
+    """Return images of noise, in which there is nothing to learn but the records themselves."""
     rng = np.random.default_rng(seed)
     labels = rng.integers(LABELS, size=count)
     return tuple(
@@ -43,7 +43,7 @@ def config_of(world: World, *more: str) -> list[str]:
 
 
 def group_deleted(folder: RunFolder, group: int) -> None:
-    """All that is in one group, in one request."""
+    """Delete all records of one group in one request."""
     description = folder.description
     slices = [
         tuple(index for index, of in enumerate(groups) if of == group) for groups in description.groups_of
@@ -57,5 +57,5 @@ def attacked_of(folder: RunFolder, given: Path | None = None, limit: int | None 
 
 
 def facts(found: Forgetting) -> dict[str, Any]:
-    """The results that the seed decides."""
+    """Return the results that the seed decides."""
     return found.to_json() | {"seconds": None, "position": None}

@@ -30,7 +30,7 @@ def state(change: Callable[[Tensors], Tensors]) -> Callable[[Update], Update]:
 
 
 def first(change: Callable[[np.ndarray], np.ndarray]) -> Callable[[Update], Update]:
-    """Something in one tensor alone."""
+    """Return a function that changes one tensor alone."""
 
     def changed(tensors: Tensors) -> Tensors:
         name = min(tensors)
@@ -88,7 +88,7 @@ def enormous(update: Update) -> Update:
 
 
 class OddNode(SuperNode):
-    """With this file's app in the place of FedSGT's."""
+    """A SuperNode with this file's app in the place of FedSGT's."""
 
     def _start_executor(self) -> Child:
         command = [sys.executable, __file__, "execute", self.address, str(self.secret)]

@@ -75,7 +75,7 @@ def describe(
 
 
 def paper_run(path: Path, description: Description, *overrides: str) -> RunFolder:
-    """Its folder, with nothing trained."""
+    """Make the folder of a run, with nothing trained."""
     groups = len(description.clients)
     config = load(
         None, [f"data.clients={groups}", f"grouping.groups={groups}", "grouping.slices=2", *overrides]
@@ -113,7 +113,7 @@ def _origin(description: Description, entry: ModuleEntry) -> Origin:
 
 
 def delete(folder: RunFolder, *groups: int, index: int = 0) -> Receipt:
-    """One request for one slice of each of these groups."""
+    """Delete one slice of each of these groups in one request."""
     clients = folder.live().description.clients
     return unlearn(folder, [Deletion(clients[group].name, slices=(index,)) for group in groups])
 

@@ -42,7 +42,7 @@ def main() -> None:
 
 
 def reachable(programs: Path, folder: Path) -> Path:
-    """Where the server's user can run it: a home folder, for one, may be closed to others."""
+    """Return a folder from which the server's user can run the programs: a home folder may be closed."""
     if not USER or all(parent.stat().st_mode & 0o001 for parent in (programs, *programs.parents)):
         return programs
     # With the libraries that a wheel has beside its package.

@@ -10,7 +10,7 @@ from fedsgt.serving.predictor import Predictor
 
 
 def answer(path: Path, strategy: str, connection: Connection) -> None:
-    """Sends the ledger's position and the keys that each answer was made with."""
+    """Send the ledger's position and the keys that each answer was made with."""
     predictor = Predictor(path, strategy)
     while (contents := connection.recv()) is not None:
         found = predictor.predict(contents)

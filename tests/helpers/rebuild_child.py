@@ -28,12 +28,12 @@ ISOLATION = Path(__file__).parents[1] / "build" / "test_build_isolation.py"
 
 
 def warm(leak: str = "") -> tuple[str, ...]:
-    """The command of a process that rebuilds, with one of the isolation tests' leaks in its code."""
+    """Return the command of a rebuilding process, with one of the isolation tests' leaks in its code."""
     return sys.executable, __file__, "run", _server(), leak
 
 
 def broken(leak: str) -> Callable[[pytest.MonkeyPatch], None]:
-    """What puts the leak into this process."""
+    """Return a function that puts the leak into this process."""
     if leak == "other_profile":
         return other_profile
     found: Callable[[pytest.MonkeyPatch], None] = getattr(_isolation(), leak)
@@ -41,7 +41,7 @@ def broken(leak: str) -> Callable[[pytest.MonkeyPatch], None]:
 
 
 def other_profile(patch: pytest.MonkeyPatch) -> None:
-    """As on a machine with another library."""
+    """Make this process report the profile of a machine with another library."""
     from fedsgt.stack import profile
 
     inner = profile.describe
@@ -76,7 +76,7 @@ def _server() -> str:
 
 
 def serve(place: str) -> None:
-    """Until standard input ends."""
+    """Serve rebuilding processes until standard input ends."""
     import fedsgt.proof.rebuild as _  # noqa: F401
 
     _isolation()

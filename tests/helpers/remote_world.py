@@ -59,7 +59,7 @@ class Federation:
         return self.folder / name / "records.parquet"
 
     def ids(self, name: str) -> list[str]:
-        """What is in the client's file."""
+        """Return the ids in the client's file."""
         return [str(value) for value in pq.read_table(self.source(name)).column("id").to_pylist()]
 
     def run(self, name: str = "x") -> RunFolder:
@@ -69,7 +69,7 @@ class Federation:
         return list(self.run(name).live().requests)
 
     def client(self, name: str, run: str = "x") -> Client:
-        """As it takes part in the run now."""
+        """Return the client as it takes part in the run now."""
         wanted = self.run(run).description.id
         own = self.own(name)
         return own.enrolled(next(entry for entry in own.enrolments() if entry.run == wanted))
@@ -95,7 +95,7 @@ def make_federation(folder: Path) -> Federation:
 
 
 def make_run(federation: Federation, name: str, slices: int = SLICES) -> RunFolder:
-    """With a module in the store for each that is wanted, of arbitrary bytes; both clients are enrolled."""
+    """Make a run with arbitrary bytes for each wanted module; both clients are enrolled."""
     clients = [federation.own(each).client(each, slices, LABELS) for each in NAMES]
     grouped = grouping.make("random", [slices] * len(clients), GROUPS, seed=1)
     plan = plans.make("rotations", GROUPS)
@@ -155,7 +155,7 @@ def _origin(target: Target) -> Origin:
 
 
 def free_ports(count: int) -> list[int]:
-    """Free at this moment, and all different."""
+    """Return ports that are free at this moment, all different."""
     opened = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
     ports = [each.getsockname()[1] for each in opened]
     for each in opened:
@@ -165,7 +165,7 @@ def free_ports(count: int) -> list[int]:
 
 @contextmanager
 def desk_process(settings: ServerSettings) -> Iterator[subprocess.Popen[str]]:
-    """The desk, as `fedsgt server` starts it, once it answers."""
+    """Start the desk as `fedsgt server` does, and yield it once it answers."""
     command = [sys.executable, "-m", "fedsgt.federation.server.desk_service", str(settings.folder)]
     with ended_at_last(command, stderr=subprocess.PIPE) as child:
         _wait_until_ready(settings, child)
@@ -202,7 +202,7 @@ def _wait_until_ready(settings: ServerSettings, child: subprocess.Popen[str]) ->
 
 
 def desk_connection(settings: ServerSettings) -> httpx.Client:
-    """Whoever can reach the desk."""
+    """Return a connection to the desk, such as anybody can open."""
     trusted = ssl.create_default_context(cafile=settings.ca)
     address = f"https://127.0.0.1:{settings.desk_port}"
     return httpx.Client(base_url=address, verify=trusted, trust_env=False, timeout=60)

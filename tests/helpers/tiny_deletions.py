@@ -14,7 +14,7 @@ from fedsgt.runs.folder import RunFolder, open_run
 
 
 def copied(source: Path, target: Path) -> RunFolder:
-    """A run of its own, as if it had been trained there."""
+    """Copy a run, as if it had been trained in the target."""
     shutil.copytree(source, target)
     return open_run(target)
 
@@ -33,7 +33,7 @@ def prefixes(folder: RunFolder) -> list[tuple[int, ...]]:
 
 
 def bytes_of(path: Path) -> dict[str, bytes]:
-    """All files of a run but the locks and the database's own."""
+    """Return all files of a run but the locks and the database's own."""
     return {
         file.relative_to(path).as_posix(): file.read_bytes()
         for file in sorted(path.rglob("*"))

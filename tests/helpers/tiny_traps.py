@@ -1,4 +1,4 @@
-"""What goes wrong inside worker processes, for tests that look at it from outside."""
+"""Failures inside worker processes, for tests that look at them from outside."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fedsgt.stack.backbone import Backbone
 
 
 def trap(key: str) -> Tensors:
-    """In the place of the store: does what the key says."""
+    """Stand in for the store, and fail as the key says."""
     if key == "input":
         raise InputError("the store has no room")
     if key == "bug":

@@ -52,14 +52,14 @@ class Row:
 
 @dataclass(frozen=True)
 class World:
-    """Where the models are, and which records there are; a change of it is another world."""
+    """Folder of the models, and the records; a world with other records is another world."""
 
     folder: Path
     task: str
     rows: tuple[Row, ...]
 
     def config(self, *overrides: str) -> Config:
-        """A run of this world, trained inside this process."""
+        """Return the configuration of a run of this world, trained inside this process."""
         data = self.folder / f"data-{abs(hash((self.task, self.rows)))}"
         if not data.exists():
             write_rows(data, self.rows, "image" if self.task == "image" else "sentence")
@@ -88,7 +88,7 @@ class World:
         )
 
     def inside(self, prepared: Prepared, group: int, client: str | None = None) -> list[Row]:
-        """The records of one group (of one client), by id."""
+        """Return the records of one group (of one client), by id."""
         places = {
             (prepared.clients[number].name, index) for number, index in prepared.grouping.slice_ids(group)
         }
@@ -108,7 +108,7 @@ class World:
 
 
 def image_rows(each: int = 12) -> tuple[Row, ...]:
-    """Small PGM files; the labels show in them, so that there is something to learn."""
+    """Return small PGM files in which the labels show, so that there is something to learn."""
     rng = np.random.default_rng(1)
     rows = []
     for number in range(CLIENTS * each):
@@ -124,7 +124,7 @@ def pgm(pixels: np.ndarray) -> bytes:
 
 
 def text_rows(each: int = 12) -> tuple[Row, ...]:
-    """Texts of different lengths, so that batches are padded."""
+    """Return texts of different lengths, so that batches are padded."""
     rng = np.random.default_rng(2)
     rows = []
     for number in range(CLIENTS * each):
@@ -135,7 +135,7 @@ def text_rows(each: int = 12) -> tuple[Row, ...]:
 
 
 def write_rows(folder: Path, rows: Sequence[Row], column: str) -> Path:
-    """A source with its test part."""
+    """Write a source with its test part."""
     folder.mkdir(parents=True)
     for part, chosen in (("train", rows), ("test", rows[:6])):
         columns = {
@@ -149,14 +149,14 @@ def write_rows(folder: Path, rows: Sequence[Row], column: str) -> Path:
 
 
 def make_world(folder: Path, task: str) -> World:
-    """The records and, once for each folder, the models."""
+    """Make the records and, once for each folder, the models."""
     if not (folder / "vit").exists():
         save_models(folder)
     return World(folder, task, image_rows() if task == "image" else text_rows())
 
 
 def save_models(folder: Path, seed: int = 5) -> None:
-    """Dropout is on in their settings: training must not be touched by it."""
+    """Save models whose settings have dropout on, which must not touch training."""
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         image = ViTConfig(image_size=8, patch_size=4, hidden_dropout_prob=0.1, **SHAPE)
@@ -199,7 +199,7 @@ class Quiet:
 
 
 def made(folder: RunFolder) -> Made:
-    """What is there, read again and checked."""
+    """Return the modules of a run, read again and checked."""
     found: Made = {}
     for entry in folder.description.modules:
         assert folder.modules.state(entry.key) == "present"
@@ -208,12 +208,12 @@ def made(folder: RunFolder) -> Made:
 
 
 def trained(path: Path, run: Config) -> Made:
-    """A whole run, as the command trains it."""
+    """Train a whole run as the command does, and return its modules."""
     return made(train(run, path, Quiet()))
 
 
 def started(path: Path, run: Config) -> tuple[Prepared, RunFolder]:
-    """A run before its training."""
+    """Return a run before its training."""
     prepared = prepare(run)
     return prepared, create_run(path, run, describe(prepared))
 
@@ -224,7 +224,7 @@ def build(
     targets: Sequence[Target] | None = None,
     priority: Callable[[Target], float] | None = None,
 ) -> Quiet:
-    """A build with an engine of its own."""
+    """Run a build with an engine of its own."""
     quiet, training = Quiet(), prepared.run.training
     with LOCAL.engine(folder, prepared, ignore) as engine:
         job = Build(prepared.recipe, folder.modules, engine, training.rounds, training.seed, quiet)

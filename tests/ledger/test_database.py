@@ -1,4 +1,4 @@
-"""What can happen to a SQLite ledger's file: full disk, no permission, removed, not a database."""
+"""Troubles of a SQLite ledger's file: full disk, no permission, removed, not a database."""
 
 from __future__ import annotations
 

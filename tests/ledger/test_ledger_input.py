@@ -1,4 +1,4 @@
-"""What a ledger takes, and what it says to the rest."""
+"""Input that a ledger accepts, and its messages about all other."""
 
 from __future__ import annotations
 

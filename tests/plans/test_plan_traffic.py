@@ -1,4 +1,4 @@
-"""What a plan asks of each client, against a literal reading of the groupings."""
+"""Rounds and downloads of each client under a plan, against a literal reading of the groupings."""
 
 from collections.abc import Iterator
 from fractions import Fraction

@@ -1,4 +1,4 @@
-"""Which sequences serve after deletions: the paper's table, and what holds for all plans."""
+"""Sequences that serve after deletions: the paper's table, and properties of all plans."""
 
 from itertools import permutations
 

@@ -29,14 +29,14 @@ def folder(tmp_path: Path) -> RunFolder:
 
 @pytest.fixture
 def other(tmp_path: Path) -> RunFolder:
-    """As FedAvg: one group, four rounds."""
+    """Return a run like FedAvg: one group, four rounds."""
     made = paper_run(tmp_path / "other", describe([(0,)], [10]), "training.rounds=4")
     fill(made)
     return made
 
 
 def evaluated(folder: RunFolder, test: str) -> None:
-    """As `fedsgt evaluate` leaves it, on test records of this name."""
+    """Write an evaluation as `fedsgt evaluate` does, on test records of this name."""
     found = {"position": folder.ledger.head(), "records": 40, "strategies": STRATEGIES}
     found["sequences"] = [[STRATEGIES["all"]]]
     (folder.path / "evaluation.json").write_text(json.dumps(found))

@@ -1,4 +1,4 @@
-"""What a report says of costs: times of modules, each once, and what the plan asks of a client."""
+"""Costs in a report: times of modules, each once, and the rounds and bytes of a client."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What further requests leave of a run, against counting by hand."""
+"""Forecast of further requests, against counting by hand."""
 
 from __future__ import annotations
 

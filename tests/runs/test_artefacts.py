@@ -275,7 +275,7 @@ def test_each_kind_that_depends_on_data_is_planted(deleted: Path, tmp_path: Path
 
 
 def test_live_files_of_each_kind_stay(deleted: Path, tmp_path: Path) -> None:
-    """The same walk leaves what depends on live data alone."""
+    """A deletion leaves all files that depend on live data only."""
     folder = copied(deleted, tmp_path / "run")
     evaluate(folder)
     export_sequence(folder, 1, 1, None)

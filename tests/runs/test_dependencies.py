@@ -28,7 +28,7 @@ from fedsgt.store import Folder
 NONE_DEAD = Dead(frozenset(), frozenset({"m1", "m2"}), frozenset({"s1"}), frozenset(), 0)
 SOME_DEAD = Dead(frozenset({"m3"}), frozenset({"m1", "m2"}), frozenset({"s1"}), frozenset({"s2"}), 7)
 
-# What a file is made of, and whether that is dead before any request and after request no. 7.
+# Dependences of a file, and whether each is dead before any request and after request no. 7.
 CASES: list[tuple[MadeOf, bool, bool]] = [
     (Nothing(), False, False),
     (PartOfModule("m1"), False, False),

@@ -71,7 +71,7 @@ def test_activations_that_nobody_has_written_yet_cannot_be_written_afterwards(
 
 
 def test_destroyed_activations_cannot_be_written_again(folder: RunFolder) -> None:
-    """As a worker that is still training would, until the run is trained anew."""
+    """A worker that is still training cannot write activations again, until the run is trained anew."""
     mark = folder.description.clients[1].slices[0]
     (kept,) = (folder.cache / mark).iterdir()
     items = [{"hidden": np.zeros((2, 2), np.float32)}]

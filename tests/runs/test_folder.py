@@ -137,7 +137,7 @@ def test_another_profile_is_found(own: tuple[Path, Config], monkeypatch: pytest.
     assert f"the execution profile changed (mkl: {mkl} -> OTHER, new: None -> 1)" in error_of(run, path)
 
 
-# What is not a run.
+# Folders that are not runs.
 
 
 def test_a_folder_that_is_no_run_is_left_alone(images: World, tmp_path: Path) -> None:

@@ -153,7 +153,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def summary(root: Path) -> tuple[object, object, object]:
-    """What a user sees: the module, its neighbour, the checkpoint."""
+    """Return the state that a user sees: the module, its neighbour, the checkpoint."""
     modules = Modules(Folder(root))
     seen = modules.state(KEY)
     value = modules.get(KEY)["w"][0] if seen == "present" else seen
@@ -184,7 +184,7 @@ ACTIONS: dict[str, Callable[[Modules], object]] = {
 
 
 def images(disk: Disk, place: Path) -> Iterator[Path]:
-    """What a kill leaves, and what power cuts may leave."""
+    """Return the states that a kill leaves, and those that power cuts may leave."""
     yield Path(shutil.copytree(disk.root, place / "killed"))
     for always in CHOICES:
         yield disk.image(place / always, partial(str, always))

@@ -129,7 +129,7 @@ def test_reading_makes_no_folder(tmp_path: Path) -> None:
 
 
 def leave_unfinished(root: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As a writer that is killed between writing and renaming."""
+    """Leave a file as a writer does that is killed between writing and renaming."""
     with monkeypatch.context() as patch:
         patch.setattr(os, "replace", lambda *_: (_ for _ in ()).throw(OSError(errno.EIO, "killed")))
         patch.setattr(os, "unlink", lambda *_: None)

@@ -1,4 +1,4 @@
-"""Which B < L offsets are best: all choices at L = 8, and the arrangements of equal and unequal gaps."""
+"""Best choices of B < L offsets: all at L = 8, and the arrangements of equal and unequal gaps."""
 
 from collections.abc import Sequence
 from fractions import Fraction

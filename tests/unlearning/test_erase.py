@@ -124,7 +124,7 @@ def test_a_simulated_client_is_left_out_by_whoever_reads(images: World, data: Pa
 def test_a_file_of_which_nothing_is_left(
     images: World, data: Path, folder: RunFolder, tmp_path: Path
 ) -> None:
-    """Of all owners, and of one who came back: empty, known to be, and no error to whoever reads it."""
+    """A file that lost the rows of all owners, and of one who came back, is empty and no error to read."""
     source = write_rows(tmp_path / "new", images.rows[:6], "image") / "train.parquet"
     rejoin(folder, "c1", source, 1, 1, Quiet())
     unlearn(folder, [Deletion("c1~2")])

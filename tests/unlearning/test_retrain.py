@@ -31,7 +31,7 @@ def folder(source: Path, tmp_path: Path) -> RunFolder:
 
 
 def hashes(folder: RunFolder) -> dict[tuple[int, ...], str]:
-    """Of every module that is there, by prefix."""
+    """Return the hash of every module that is there, by prefix."""
     present = folder.present()
     return {
         tuple(entry.groups): folder.modules.manifest(entry.key).sha256

@@ -115,7 +115,7 @@ def test_an_accepted_request_is_in_force_before_anything_is_destroyed(folder: Ru
 
 
 def copied_view(folder: RunFolder) -> RunFolder:
-    """The same run as another process sees it."""
+    """Open the run as another process sees it."""
     from fedsgt.runs.folder import open_run
 
     return open_run(folder.path)

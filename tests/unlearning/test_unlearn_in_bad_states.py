@@ -1,4 +1,4 @@
-"""What may be wrong with a run when a request comes: each is said in one line, and nothing is half done."""
+"""Troubles of a run when a request comes: each is told in one line, and nothing is half done."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def folder(source: Path, tmp_path: Path) -> RunFolder:
 
 
 def fresh(folder: RunFolder) -> RunFolder:
-    """As another process sees it."""
+    """Open the run as another process sees it."""
     return open_run(folder.path)
 
 
@@ -163,7 +163,7 @@ def test_a_disk_that_refuses_while_files_are_destroyed(
 
 
 def test_a_read_only_run(folder: RunFolder, tmp_path: Path) -> None:
-    """As a user who may not write there."""
+    """A user who may not write there gets one line, and nothing changes."""
     unlearn(copied(folder.path, tmp_path / "first"), [Deletion("c0")])  # imports all that it takes
     with tempfile.TemporaryDirectory() as shared:  # pytest's own folders are closed to others
         os.chmod(shared, 0o755)

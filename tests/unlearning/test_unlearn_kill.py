@@ -65,7 +65,7 @@ def scene(images: World, processes: ForkServerContext, tmp_path_factory: pytest.
 
 @pytest.fixture(scope="module")
 def steps(scene: Scene) -> int:
-    """How many there are in a deletion that nobody kills."""
+    """Return the number of steps in a deletion that nobody kills."""
     folder = scene.root / "whole"
     shutil.copytree(scene.source, folder)
     assert scene.delete(folder, None)

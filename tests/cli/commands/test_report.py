@@ -25,7 +25,7 @@ def folder(tmp_path: Path) -> RunFolder:
 
 @pytest.fixture
 def other(tmp_path: Path) -> RunFolder:
-    """As FedAvg: one group, four rounds."""
+    """Return a run like FedAvg: one group, four rounds."""
     made = paper_run(tmp_path / "other", describe([(0,)], [10]), "training.rounds=4")
     fill(made)
     return made

@@ -1,4 +1,4 @@
-"""What a certificate says on one screen; the file may come from anybody."""
+"""Content of a certificate on one screen; the file may come from anybody."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a deletion did or would do, in words and for programs; what a person must act on stands first."""
+"""Results of deletions, in words and for programs; what a person must act on stands first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an attack's figures mean, in words."""
+"""Figures of an attack, and their meaning in words."""
 
 from __future__ import annotations
 

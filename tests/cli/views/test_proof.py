@@ -1,4 +1,4 @@
-"""What an audit and a verification found, in words: problems first, and a verdict that says so."""
+"""Findings of an audit and a verification, in words: problems first, and a verdict that says so."""
 
 from __future__ import annotations
 

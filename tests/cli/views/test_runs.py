@@ -1,4 +1,4 @@
-"""What is said about a run: what is there, what is live, and what is not known."""
+"""Facts about a run in words: modules that are there, those that are live, and unknown numbers."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def split(prefix: str, count: int) -> Any:
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[Any, ...]]:
-    """What the hub was asked for; it has the splits train, of five records, and validation, of three."""
+    """Requests to a hub that has the splits train, of five records, and validation, of three."""
     calls: list[tuple[Any, ...]] = []
 
     def answered(*arguments: Any) -> Any:

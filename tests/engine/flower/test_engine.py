@@ -40,7 +40,7 @@ def states_of(order: TrainingOrder) -> list[Tensors]:
     return [job.state for job in order.jobs]
 
 
-# What a client may send, and what becomes of it.
+# Answers that a client may send, and the reaction to each.
 
 HUGE = 10_000_000
 

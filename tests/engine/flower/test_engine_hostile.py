@@ -1,4 +1,4 @@
-"""What a hostile client can answer, and what that may not do: end a training, stop a round, cost others."""
+"""Answers of a hostile client, none of which may end a training, stop a round or cost others."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class GoesForGood(Nodes):
 
 
 def test_nobody_is_waited_for_in_vain(images: World, tmp_path: Path) -> None:
-    """What the absent client has no part in is trained: its own rounds are cancelled, and forgotten."""
+    """Modules without the absent client are trained; its own rounds are cancelled, and forgotten."""
     access = GoesForGood()
     folder = train(images.config("grouping.groups=4"), tmp_path / "run", Quiet(), access=access)
     live = {entry.key for entry in folder.live().modules()}

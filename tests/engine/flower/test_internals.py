@@ -44,7 +44,7 @@ def beyond_public(path: Path) -> list[tuple[str, str, str]]:
 
 
 def broken(module: str, name: str, reason: str) -> str:
-    """What to tell about a name that is gone; nothing if it is there."""
+    """Return the message about a name that is gone; nothing if it is there."""
     try:
         if not hasattr(importlib.import_module(module), name):
             importlib.import_module(f"{module}.{name}")  # a module in a package that does not list it

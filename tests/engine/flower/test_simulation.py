@@ -14,7 +14,7 @@ from fedsgt.runs.folder import open_run
 
 
 def test_also_in_flowers_simulation(images: World, tmp_path: Path) -> None:
-    """As a person starts it, in a process of its own."""
+    """The simulation runs in a process of its own, as a person starts it."""
     (tmp_path / "run.toml").write_text(to_toml(images.config("engine.workers=2")), encoding="utf-8")
     command = (sys.executable, "-m", "fedsgt", "train", "run.toml", "--engine", "flower-sim", "-o", "there")
     home = tmp_path / "home"

@@ -78,7 +78,7 @@ def test_who_has_deleted_everything_may_leave_for_good(images: World, machines: 
 def test_slices_deleted_one_after_another_and_then_the_rest(
     images: World, machines: Path, tmp_path: Path, last: Deletion
 ) -> None:
-    """What was trained after the first deletion stays: the empty slice keeps the fingerprint that it has."""
+    """Modules trained after the first deletion stay: the empty slice keeps the fingerprint that it has."""
     run, path = remote_config(images, "grouping.seed=3"), tmp_path / "run"
     folder = train(run, path, Quiet(), access=access_to(machines))
     assert folder.description.groups_of[1] == [0, 2], "two slices in two groups"

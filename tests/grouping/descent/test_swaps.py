@@ -1,4 +1,4 @@
-"""What an exchange of two slices is predicted to change is what it changes."""
+"""An exchange of two slices changes the objective by as much as was predicted."""
 
 import numpy as np
 import pytest
