@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from federation_world import Federation, holders, participants, present, trained_here, until
+from federation_world import Federation, clients_with_records, participants, present, trained_here, until
 
 pytestmark = pytest.mark.slow
 
@@ -45,7 +45,7 @@ def test_a_killed_client_is_waited_for_and_the_end_is_the_same(
     assert "client b: was started again; waiting for it" in said or "client b: gave no answer" in said
     here = trained_here(tmp_path / "here", federation.config(*LONG), federation.owners())
     assert present(federation.run("waits")) == present(here)
-    assert participants(federation.run("waits")) == holders(federation.run("waits"))
+    assert participants(federation.run("waits")) == clients_with_records(federation.run("waits"))
     assert not any(_modules_on(federation, name) for name in federation.names)
 
 
@@ -57,7 +57,7 @@ def test_the_round_goes_on_without_a_killed_client_and_is_verified_with_it(feder
     assert "client b: has not answered for 40 s; the round goes on without it" in said
     folder = federation.run("goes-on")
     took_part = participants(folder)
-    for groups, names in holders(folder).items():
+    for groups, names in clients_with_records(folder).items():
         assert took_part[groups] == (names if len(groups) == 1 else names - {"b"})
     assert _modules_on(federation, "b"), "what the dead client was sent"
     federation.start("b")
@@ -102,9 +102,9 @@ def test_updates_that_are_not_what_was_asked_for_are_refused_by_name(federation:
     ):
         assert any(reason in line for line in refused), said
     folder = federation.run("hostile")
-    expected = {groups: names - {"c"} for groups, names in holders(folder).items()}
+    expected = {groups: names - {"c"} for groups, names in clients_with_records(folder).items()}
     assert participants(folder) == expected
-    assert len(refused) == sum("c" in names for names in holders(folder).values())
+    assert len(refused) == sum("c" in names for names in clients_with_records(folder).values())
     done = federation.verify("hostile")
     assert done.returncode == 0, done.stdout + done.stderr
 
@@ -115,7 +115,9 @@ def test_a_slow_client_is_left_out_by_name(federation: Federation) -> None:
     said = federation.train("slow", "training.epochs=1", "grouping.groups=2", *patience).end()
     assert said.count("client c: has not answered for 30 s; the round goes on without it") == 2
     folder = federation.run("slow")
-    assert participants(folder) == {groups: names - {"c"} for groups, names in holders(folder).items()}
+    assert participants(folder) == {
+        groups: names - {"c"} for groups, names in clients_with_records(folder).items()
+    }
 
 
 def _modules_on(federation: Federation, name: str) -> list[Path]:

@@ -243,7 +243,7 @@ def participants(folder: RunFolder) -> dict[tuple[int, ...], set[str]]:
     return found
 
 
-def holders(folder: RunFolder) -> dict[tuple[int, ...], set[str]]:
+def clients_with_records(folder: RunFolder) -> dict[tuple[int, ...], set[str]]:
     """Return the clients that have records in the groups of each module."""
     known = folder.description
     places = {client.name: set(groups) for client, groups in zip(known.clients, known.groups_of, strict=True)}

@@ -75,13 +75,13 @@ def test_a_second_training_finds_nothing_to_do(folder: RunFolder) -> None:
 
 def test_a_group_without_records_is_left_out(images: World, folder: RunFolder) -> None:
     """Nobody holds anything of group 2 any more."""
-    holders = {row.client for row in rows_in(images, folder, 2)}
+    with_records = {row.client for row in rows_in(images, folder, 2)}
     description = folder.description
     slices = [
         Deletion(client.name, slices=(index,))
         for client, groups in zip(description.clients, description.groups_of, strict=True)
         for index, group in enumerate(groups)
-        if group == 2 and client.name in holders
+        if group == 2 and client.name in with_records
     ]
     unlearn(folder, slices)
     again = train(folder.config, folder.path, Quiet())
