@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pyarrow.parquet as pq
 import pytest
@@ -17,6 +18,7 @@ from tiny_deletions import problems
 from tiny_world import Quiet, World, trained, write_rows
 
 from fedsgt.build.train import train
+from fedsgt.certificates.certify import certificate_path
 from fedsgt.config import Config
 from fedsgt.data import derive_salt, load_dataset, record_hash
 from fedsgt.errors import InputError
@@ -24,6 +26,7 @@ from fedsgt.files.encoding import frames
 from fedsgt.runs import records
 from fedsgt.runs.folder import RunFolder, open_run
 from fedsgt.runs.records import load_clients
+from fedsgt.unlearning import unlearn as unlearning
 from fedsgt.unlearning.erase import SourceReader, erasable, sources
 from fedsgt.unlearning.rejoin import rejoin
 from fedsgt.unlearning.request import Deletion
@@ -301,6 +304,29 @@ def test_a_source_that_another_request_changes_meanwhile_is_read_again(
     expected = hashlib.sha256(frames(*sorted(hashes))).hexdigest()
     assert [one["sha256"] for one in listed if one["kind"] == "source"] == [expected]
     assert receipt.position < other.position
+    assert problems(folder) == []
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_each_of_several_pending_requests_lists_its_own_records(
+    killed: bool, images: World, data: Path, folder: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if the first was killed when its list was in the ledger, and the second came after that."""
+    first, second = [row.id for row in images.rows if row.client == "c2"][:2]
+    receipts = [accept(folder, [Deletion("c2", records=(first,))])]
+    if killed:
+        with monkeypatch.context() as patch:
+            patch.setattr(unlearning, "destroy", Mock(side_effect=KeyboardInterrupt))
+            with pytest.raises(KeyboardInterrupt):
+                recover(folder)
+    receipts.append(accept(folder, [Deletion("c2", records=(second,))]))
+    assert recover(folder) == [receipt.position for receipt in receipts]
+    assert {first, second}.isdisjoint(ids_in(data))
+    salt = derive_salt(folder.config.data.seed, "c2")
+    for receipt, record in zip(receipts, (first, second), strict=True):
+        certificate = json.loads(certificate_path(folder, receipt.position).read_text())
+        listed = [one["sha256"] for one in certificate["body"]["destroyed"] if one["kind"] == "source"]
+        assert listed == [hashlib.sha256(frames(record_hash(salt, "c2", record))).hexdigest()]
     assert problems(folder) == []
 
 

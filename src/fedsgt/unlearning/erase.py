@@ -142,6 +142,15 @@ def rows_to_erase(folder: RunFolder, live: Live, reader: SourceReader) -> RowsBy
     return found
 
 
+def without_rows(rows: RowsByFile, others: RowsByFile) -> RowsByFile:
+    """Return the rows of each file that are not among the others."""
+    left = {
+        path: {record: code for record, code in gone.items() if record not in others.get(path, {})}
+        for path, gone in rows.items()
+    }
+    return {path: gone for path, gone in left.items() if gone}
+
+
 def condemned_rows(rows: RowsByFile) -> list[Artefact]:
     """Return what leaves each file, as a certificate lists it: by salted hashes, without the file's name."""
     return [

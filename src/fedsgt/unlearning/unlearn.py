@@ -22,9 +22,16 @@ from fedsgt.runs.artefacts import CERTIFICATES
 from fedsgt.runs.dependencies import Dead
 from fedsgt.runs.destruction import check_links, destroy, doomed
 from fedsgt.runs.folder import RunFolder
-from fedsgt.runs.state import Live
+from fedsgt.runs.state import Live, deleted_after
 from fedsgt.store import Folder
-from fedsgt.unlearning.erase import RowsByFile, SourceReader, condemned_rows, erase_rows, rows_to_erase
+from fedsgt.unlearning.erase import (
+    RowsByFile,
+    SourceReader,
+    condemned_rows,
+    erase_rows,
+    rows_to_erase,
+    without_rows,
+)
 from fedsgt.unlearning.request import Deletion, DeletionPart, content_hash, groups_hit, locate
 
 Progress = Callable[[float], None]
@@ -155,11 +162,14 @@ def recover(
     reader = reader or SourceReader(folder)
     with reader.publishing() as live:
         pending = unfinished(folder, live)
-        # All deleted records go with the first request: what is deleted since stays deleted.
-        rows = rows_to_erase(folder, live, reader)
+        erased: RowsByFile = {}
         for request in pending:
-            _complete(folder, live.until(request), request, rows, progress)
-            rows = {}
+            then = live.until(request)
+            # Each request lists its own records: the list of an earlier one may be in the ledger already.
+            by_then = replace(then, deleted=deleted_after({}, then.requests))
+            rows = rows_to_erase(folder, by_then, reader)
+            _complete(folder, then, request, without_rows(rows, erased), progress)
+            erased = rows
     return [request.position for request in pending]
 
 
