@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
+    from deployment import Deployment
     from tiny_world import World
+
+    from fedsgt.federation.client.supernode import SuperNode
 
 
 @pytest.fixture
@@ -21,3 +24,19 @@ def machines(images: World, tmp_path: Path) -> Iterator[Path]:
     make_machines(folder, images)
     yield folder
     close_machines(folder)
+
+
+@pytest.fixture
+def deployment(tmp_path: Path) -> Deployment:
+    """Return a server and its client a, of which nothing runs yet."""
+    from deployment import Deployment
+
+    return Deployment(tmp_path)
+
+
+@pytest.fixture
+def node(deployment: Deployment) -> Iterator[SuperNode]:
+    """Return the SuperNode of client a, which is stopped at the end of the test."""
+    made = deployment.node()
+    yield made
+    made.stop()

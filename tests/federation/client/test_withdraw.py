@@ -22,7 +22,6 @@ from withdraw_child import withdraw_and_die
 
 from fedsgt.certificates.keys import PublicKey
 from fedsgt.certificates.signatures import read_certificate
-from fedsgt.cli.commands.withdraw import FORMS
 from fedsgt.cli.commands.withdraw import withdraw as command
 from fedsgt.errors import InputError
 from fedsgt.federation.client.withdraw import Outcome, send_pending, withdraw
@@ -82,21 +81,6 @@ def test_records_leave_all_runs_and_the_file(federation: Federation) -> None:
 
 
 @pytest.mark.usefixtures("desk")
-def test_slices_and_all_by_the_command(federation: Federation) -> None:
-    sizes, run = federation.client("b").slice_sizes(), federation.run().description.id
-    shown = fedsgt_withdraw(federation, "--slice", "1", "--dry-run", name="b").stdout
-    assert shown.splitlines()[1:] == [f"run {run}: would delete {sizes[1]} records ({sizes[1]} of slice 1)"]
-    assert federation.requests() == []
-    assert f"{sizes[1]} records deleted" in fedsgt_withdraw(federation, "--slice", "1", name="b").stdout
-    assert federation.client("b").slice_sizes() == (sizes[0], 0, sizes[2])
-    assert f"{sizes[0] + sizes[2]} records deleted" in fedsgt_withdraw(federation, "--all", name="b").stdout
-    assert federation.ids("b") == []
-    again = fedsgt_withdraw(federation, "--all", name="b")
-    assert isinstance(again.exception, InputError)
-    assert "no record left" in str(again.exception)
-
-
-@pytest.mark.usefixtures("desk")
 def test_from_one_run_only(federation: Federation) -> None:
     other = make_run(federation, "y", slices=2).description.id
     first = federation.run().description.id
@@ -126,28 +110,6 @@ def test_what_is_not_there_is_not_asked_for(federation: Federation, deletion: De
     assert len(federation.ids("a")) == remote_world.EACH
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        [],
-        ["--all", "--slice", "0"],
-        ["--record", "a00", "--all"],
-        ["--record", "a00", "--slice", "0"],
-        ["--records", "ids.txt", "--slice", "0"],
-    ],
-    ids=" ".join,
-)
-@pytest.mark.usefixtures("desk")
-def test_options_that_do_not_go_together(federation: Federation, options: list[str]) -> None:
-    """Exactly one kind of selection is taken; otherwise nothing is asked, here or at the desk."""
-    done = fedsgt_withdraw(federation, *options)
-    assert isinstance(done.exception, InputError)
-    assert str(done.exception) == FORMS
-    assert pending(federation) == []
-    assert federation.requests() == []
-    assert len(federation.ids("a")) == remote_world.EACH
-
-
 def test_a_desk_that_is_closed_gets_it_later(federation: Federation) -> None:
     done = fedsgt_withdraw(federation, "--record", "a07")
     assert done.exit_code == 1
@@ -165,16 +127,6 @@ def test_a_desk_that_is_closed_gets_it_later(federation: Federation) -> None:
     assert sorted(deleted(federation)) == sorted([client.hash_of("a07"), client.hash_of("a08")])
     assert pending(federation) == []
     assert not {"a07", "a08"} & set(federation.ids("a"))
-
-
-@pytest.mark.usefixtures("desk")
-def test_a_desk_of_another_authority_gets_nothing(federation: Federation, tmp_path: Path) -> None:
-    other = make_federation(tmp_path / "other")
-    shutil.copy(other.folder / "a" / "ca.crt", federation.folder / "a" / "ca.crt")
-    (outcome,) = withdraw(federation.settings("a"), Deletion("a", records=("a07",)))
-    assert outcome.state == "kept"
-    assert "CERTIFICATE_VERIFY_FAILED" in outcome.message
-    assert federation.requests() == []
 
 
 @pytest.mark.usefixtures("desk")

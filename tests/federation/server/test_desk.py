@@ -3,62 +3,24 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
-import httpx
 import pytest
-from remote_world import Federation, desk_connection, desk_process, make_federation
+from remote_world import desk_process, make_federation
 
 from fedsgt.certificates.keys import PublicKey
 from fedsgt.certificates.signatures import read_certificate
 from fedsgt.federation.keys import load_private
 from fedsgt.federation.server.desk import REFUSED, RefusalLog
-from fedsgt.federation.server.desk_service import MAX_BYTES
-from fedsgt.federation.signed_request import Envelope, check_request, sign_record_requests, sign_request
+from fedsgt.federation.signed_request import check_request, sign_request
 from fedsgt.proof.audit import audit
 from fedsgt.unlearning.unlearn import accept_parts, unfinished
 
-
-@dataclass(frozen=True)
-class Scene:
-    """A federation whose desk is open."""
-
-    federation: Federation
-    process: subprocess.Popen[str]
-
-    def asked(self, name: str, *ids: str, key: str | None = None) -> Envelope:
-        """A request for these records of the client, signed with its key or another's."""
-        used = load_private(self.federation.settings(key or name).key)
-        run, client = self.federation.run().description.id, self.federation.client(name)
-        (found,) = sign_record_requests(used, run, client, ids)
-        return found
-
-    def send(self, envelope: object) -> httpx.Response:
-        return self.send_bytes(json.dumps(envelope).encode())
-
-    def send_bytes(self, data: bytes) -> httpx.Response:
-        with desk_connection(self.federation.server) as client:
-            return client.post("/v1/requests", content=data)
-
-    def refusals(self) -> list[dict[str, Any]]:
-        path = self.federation.folder / "server" / REFUSED
-        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-
-    def head(self) -> int:
-        return self.federation.run().ledger.head()
-
-
-@pytest.fixture(scope="module")
-def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
-    federation = make_federation(tmp_path_factory.mktemp("desk") / "fed")
-    with desk_process(federation.server) as process:
-        yield Scene(federation, process)
+if TYPE_CHECKING:
+    from tests.federation.server.conftest import Scene
 
 
 def test_an_answer_means_that_it_is_done(scene: Scene) -> None:
@@ -164,28 +126,6 @@ def test_refused_logged_and_nothing_done(
     assert envelope["signature"] not in json.dumps(line)
 
 
-@pytest.mark.parametrize(
-    ("data", "status"),
-    [
-        (b"", 400),
-        (b"\xff\xfe", 400),
-        (b'{"body": {}, "body": {}}', 400),
-        (b"[" * 100_000, 400),
-        (b'{"body": 1e5}', 400),
-        (b" " * (MAX_BYTES + 1), 413),
-        (b" " * (20 * MAX_BYTES), 413),
-    ],
-)
-def test_bytes_that_are_no_request(scene: Scene, data: bytes, status: int) -> None:
-    head, before = scene.head(), len(scene.refusals())
-    response = scene.send_bytes(data)
-    assert response.status_code == status
-    assert response.json()["error"] == ("malformed" if status == 400 else "too-large")
-    assert "\n" not in response.json()["message"]
-    assert len(scene.refusals()) == before + 1
-    assert scene.head() == head
-
-
 def test_several_at_once(scene: Scene) -> None:
     """Each is done once, whoever comes first; the twins of one are told its answer."""
     asked = [scene.asked("b", f"b{number:02d}") for number in range(4)]
@@ -196,34 +136,6 @@ def test_several_at_once(scene: Scene) -> None:
     assert len(answers) == 4
     hashes = [part["records"] for entry in scene.federation.requests() for part in entry.body["parts"]]
     assert all(hashes.count(next(iter(each["body"]["records"].values()))) == 1 for each in asked)
-
-
-def test_other_addresses_have_the_same_shape_of_error(scene: Scene) -> None:
-    with desk_connection(scene.federation.server) as client:
-        for response in (client.get("/v1/requests"), client.get("/docs"), client.post("/v1/health")):
-            assert response.status_code in (404, 405)
-            assert response.json().keys() == {"error", "message"}
-
-
-def test_nobody_talks_to_it_in_the_clear_or_with_another_authority(scene: Scene) -> None:
-    address = f"127.0.0.1:{scene.federation.server.desk_port}/v1/health"
-    with httpx.Client(trust_env=False, timeout=10) as client:
-        for scheme in ("http", "https"):
-            with pytest.raises(httpx.TransportError):
-                client.get(f"{scheme}://{address}")
-
-
-def test_a_port_that_is_taken_is_one_line(scene: Scene) -> None:
-    command = [
-        sys.executable,
-        "-m",
-        "fedsgt.federation.server.desk_service",
-        str(scene.federation.folder / "server"),
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 2
-    assert done.stderr.startswith("fedsgt: desk: cannot listen on 127.0.0.1:")
-    assert done.stderr.count("\n") == 1
 
 
 def test_what_was_accepted_before_a_stop_is_finished_at_the_next_start(tmp_path: Path) -> None:
