@@ -23,21 +23,7 @@ LINES_WITHOUT_A_TEST_FILE = 40
 # Longer modules without a test file of their own, each with the reason.
 TESTED_ELSEWHERE: dict[str, str] = {
     "cli/__init__.py": "no test file yet",
-    "cli/commands/keys.py": "no test file yet",
     "cli/commands/options.py": "no test file yet",
-    "cli/commands/server.py": "no test file yet",
-    "cli/commands/withdraw.py": "no test file yet",
-    "federation/authority.py": "no test file yet",
-    "federation/client/desk_answer.py": "no test file yet",
-    "federation/client/executor.py": "no test file yet",
-    "federation/client/module_cache.py": "no test file yet",
-    "federation/client/node_app.py": "no test file yet",
-    "federation/client/supernode.py": "no test file yet",
-    "federation/server/desk_service.py": "no test file yet",
-    "federation/server/server_app.py": "no test file yet",
-    "federation/server/submit.py": "no test file yet",
-    "federation/server/superlink.py": "no test file yet",
-    "federation/server/tasks.py": "no test file yet",
 }
 
 
