@@ -123,6 +123,7 @@ class Client:
 
     def _known(self, ids: Iterable[str]) -> set[str]:
         """Return the ids as a set; raise `InputError` before any change if no record has one of them."""
+        # A text is iterable too: its characters would pass for ids.
         if isinstance(ids, str):
             raise InputError(
                 f"client {self.name}: record ids are given as one text {ids!r}; allowed: a list of ids"
@@ -146,7 +147,7 @@ class Client:
     def _cut(self) -> tuple[tuple[Record, ...], ...]:
         return tuple(map(tuple, cut(self.records, self.slicing_seed, self.slices)))
 
-    # Apart from the cut, because fingerprints hash every content and a deletion needs the cut alone.
+    # Cached apart from the cut, because fingerprints hash every content and a deletion needs the cut alone.
     @cached_property
     def _fingerprints(self) -> tuple[str, ...]:
         return tuple(

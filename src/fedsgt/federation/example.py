@@ -34,9 +34,10 @@ from fedsgt.runs.folder import RunFolder, open_run
 NAMES = ("a", "b", "c")
 OWNER, FORGER = NAMES[:2]
 RECORDS = "records.parquet"
+# -P: a file in the working directory must not stand in for a library.
 COMMAND = (sys.executable, "-P", "-m", "fedsgt")
 START_SECONDS = 120.0
-STOP_SECONDS = 60.0  # the server lets its desk finish
+STOP_SECONDS = 60.0  # the server waits for its desk, which may have deletions to finish
 SETTINGS: dict[str, dict[str, Any]] = {
     # The server reads the test part alone: the clients' records are theirs.
     "data": {"source": "digits", "partition": "remote", "clients": len(NAMES), "labels": 10},
@@ -96,7 +97,7 @@ class Example:
         server = self._start(processes, "server", self.server)
         self._until(server, "may connect", "the server")
         clients = {name: self._start(processes, "client", self._client(name)) for name in NAMES}
-        # All at once, and before the server, with which they sign off.
+        # The clients are ended all at once, and before the server, with which they sign off.
         for client in clients.values():
             processes.callback(client.process.terminate)
         for name, client in clients.items():
@@ -108,7 +109,7 @@ class Example:
         self._command("evaluate", self.run)
 
     def _withdraw(self) -> None:
-        """Return the first record that the client still has."""
+        """Let the owner withdraw the first record that it still has."""
         column = read_parquet(self.folder / OWNER / RECORDS, ["id"]).column("id")
         if not len(column):
             raise InputError(f"{self.folder}: client {OWNER} has withdrawn all; give another folder with -o")
@@ -120,6 +121,7 @@ class Example:
         self.say(
             f"\n# client {FORGER} passes for {OWNER}, with its own key, and asks to delete {OWNER}'s data"
         )
+        # The ledger's head is compared afterwards: a refused request must not leave an entry.
         before = self._folder().ledger.head()
         self._command("withdraw", settings, "--slice", 0, expected=1)
         self._check_refused(before)

@@ -1,7 +1,7 @@
 """A client's signed request to delete some of its own data from a run, which nobody else can make.
 
 It names slices and salted hashes, never a record. The signature is the node key's over the canonical form
-(RFC 8785) of the body, which says the run, the client and a number that is used once.
+(RFC 8785) of the body, which names the run, the client and a number that is used once.
 """
 
 from __future__ import annotations
@@ -180,6 +180,7 @@ def check_request(envelope: object, live: Live) -> SignedRequest:
     if number is None:
         raise RequestRefused("unknown-client", "no client of this run has the name that the request says")
     node = entries[number].node
+    # Without a key nobody can prove to be this client; its data is the operator's to delete.
     if node is None:
         raise RequestRefused(
             "not-remote", f"client {body.client} does not hold its data itself; ask the operator"
@@ -194,7 +195,7 @@ def read_request(envelope: object) -> tuple[RequestBody, str]:
     if not isinstance(envelope, dict) or envelope.keys() != {"body", "signature"}:
         raise RequestRefused("malformed", "not a request; it is a JSON object of `body` and `signature`")
     signature = envelope["signature"]
-    _signature_bytes(signature)
+    _signature_bytes(signature)  # raises if the text is no signature at all
     try:
         body = RequestBody.model_validate(envelope["body"])
     except ValidationError as error:
@@ -220,7 +221,7 @@ def _signed(
         run=run,
         client=client.name,
         client_hash=client_hash(client.salt, client.name),
-        nonce=secrets.token_hex(16),
+        nonce=secrets.token_hex(16),  # a copy of the request, sent again, is recognised by it
         scope=scope,
         slices=slices,
         records=dict(records),
@@ -245,6 +246,7 @@ def _check_hashes(body: RequestBody, left: Sequence[int], gone: DeletedData) -> 
             raise RequestRefused(
                 "already-deleted", f"slice {index}: a record that is named was deleted before"
             )
+        # The server cannot tell which records the hashes mean, but their number it can check.
         if len(codes) > left[index] and index not in gone.slices:
             raise RequestRefused(
                 "too-many", f"slice {index}: {len(codes)} records are named, but only {left[index]} are left"

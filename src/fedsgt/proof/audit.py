@@ -1,4 +1,4 @@
-"""The audit of a run: what each of its files depends on, and whether any depends on deleted data."""
+"""Audit of a run: the dependence of each of its files, and whether any depends on deleted data."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from fedsgt.words import counted
 
 @dataclass(frozen=True)
 class Finding:
-    """One file or object, what it depends on, and what is wrong with it, if anything is."""
+    """One file or object with its dependence, and its problem if it has one."""
 
     name: str
     depends_on: str
@@ -44,6 +44,7 @@ class Finding:
 def audit(folder: RunFolder) -> list[Finding]:
     """Look at all files of the run's folder and all objects of its store; change nothing."""
     reader = SourceReader(folder)
+    # Under the store's lock, so that no file appears or goes during the audit.
     with reader.publishing() as live:
         auditor = Auditor(folder, live)
         found = [auditor.look_at(file) for file in stored_files(folder)]
@@ -52,7 +53,7 @@ def audit(folder: RunFolder) -> list[Finding]:
 
 
 class Auditor:
-    """Judges files by what is live, and checks what is signed or has a manifest."""
+    """Judges files by the run's live modules and slices, and checks signatures and manifests."""
 
     def __init__(self, folder: RunFolder, live: Live) -> None:
         self.folder, self.live, self.dead = folder, live, Dead.at(live)
@@ -68,7 +69,7 @@ class Auditor:
         }
 
     def look_at(self, file: StoredFile) -> Finding:
-        """Return what a file depends on and what is wrong with it."""
+        """Return a file's dependence, and its problem if it has one."""
         kind = kind_of(file)
         if kind is None or kind is STRAY:
             return Finding(file.name, "unknown", "not a file of a run; move it away, as nobody destroys it")
@@ -101,7 +102,7 @@ class Auditor:
         return words
 
     def _dead(self, made_of: MadeOf) -> str | None:
-        """Return in words what of a file's dependence is dead; None if it depends on live data only."""
+        """Return the dead part of a file's dependence in words; None if it depends on live data only."""
         live, problem = self.dead.live_modules, None
         match made_of:
             case PartOfModule(key):
@@ -169,7 +170,7 @@ class Auditor:
 
     def _read_signed(self, file: StoredFile) -> Certificate:
         refused = InputError(f"{file.name}: there is no public key to check it with")
-        # Earlier keys too: the configuration may name another key than when this was signed.
+        # Earlier keys count too: the configuration may have named another key when this was signed.
         for key in public_keys(self.folder):
             try:
                 return read_certificate(file.path, key)

@@ -51,6 +51,7 @@ def tree_rows(sequences: Iterable[Sequence[int]]) -> list[TreeRow]:
 
 def _leaves(children: dict[Prefix, list[Prefix]]) -> Iterator[Prefix]:
     """Walk depth first, without recursion: a sequence may be longer than Python's stack is deep."""
+    # Reversed, because the last one waiting is taken first.
     waiting = children[()][::-1]
     while waiting:
         node = waiting.pop()
@@ -72,6 +73,7 @@ def draw_tree(status: RunStatus) -> tuple[str, int]:
     """
     rows = tree_rows(status.sequences)
     depth = min(DEEPEST, max(len(row.path) for row in rows))
+    # At least ten rows, however deep the tree is.
     drawn = rows[: max(10, MOST_MODULES // depth)]
     at: dict[Prefix, int] = {}
     edges, nodes = list[str](), list[str]()

@@ -63,6 +63,7 @@ def render_page(report: Report, place: Path) -> str:
 
 @cache
 def _environment() -> Environment:
+    # Imported here, since commands that write no page start without jinja2.
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
@@ -126,6 +127,7 @@ def _traffic_lines(traffic: Traffic | None) -> list[tuple[str, ClientTraffic]]:
     """Return the first clients by name, client-2 before client-10; empty if nothing went over a network."""
     if traffic is None:
         return []
+    # Shorter names come first, which puts numbers at the end of equal names in their order.
     return sorted(traffic.clients.items(), key=lambda item: (len(item[0]), item[0]))[:CLIENTS_LISTED]
 
 
@@ -136,6 +138,7 @@ def _linked_from(place: Path) -> Callable[[Path], str]:
 
 def without_passwords(text: str) -> str:
     """Blank the passwords that URLs of databases and stores may hold."""
+    # Up to the last @, since a password may hold one too.
     return re.sub(r"(://[^/\s:@]*):[^\s\"']*@", r"\1:***@", text)
 
 

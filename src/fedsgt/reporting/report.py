@@ -40,7 +40,7 @@ from fedsgt.store import Folder, StoreError
 Evaluate = Callable[[RunFolder], object]
 REQUESTS_AHEAD = 10
 REQUESTS_SCORED = 5  # accuracies ahead are simulated, which takes longer than chances do
-CERTIFICATES_SHOWN = 100
+CERTIFICATES_SHOWN = 100  # each is read and its signature checked, which takes time
 # Most probabilities that are held at once for expected accuracies: 400 MB. Larger runs do without.
 MOST_NUMBERS = 50_000_000
 
@@ -114,6 +114,7 @@ def write_report(
         with folder.publishing() as now:
             if now.position == found.status.position:
                 _write(folder, place, data)
+                # Remembered only once the page is there: a wrong name must not come back in the next report.
                 if against:
                     remember_runs(folder, others)
                 return place

@@ -44,6 +44,7 @@ class Backbone:
     def tensors(self) -> dict[str, Tensor]:
         """Frozen parameters and buffers, by the checkpoint's names."""
         held = dict(self.model.named_parameters()) | dict(self.model.named_buffers())
+        # Sorted, so that the hash does not depend on the order in which a version of the library makes them.
         return {name: held[name] for name in sorted(held) if name not in self.head}
 
     def hash_now(self) -> str:
@@ -72,6 +73,7 @@ def load_backbone(name: str, task: str, labels: int) -> Backbone:
     with _quiet():
         model, loading = _from_pretrained(name, task, labels)
     trunk = f"{model.base_model_prefix}."
+    # Weights that the checkpoint lacks, or has in another shape, are random and must belong to the head.
     fresh = set(loading["missing_keys"]) | {entry[0] for entry in loading["mismatched_keys"]}
     head = tuple(
         sorted(key for key, _ in model.named_parameters() if not key.startswith(trunk) or key in fresh)

@@ -35,6 +35,7 @@ def groups_joined_balanced(clients: int, slices: int, groups: int, joined: int) 
         for among in range(joined + 1)
         for size, count in sizes_of_chosen(clients * slices, groups, among)
     )
+    # A client's slices are a random S-subset of all slices, so ways are counted among these.
     return Fraction(ways, comb(clients * slices, slices))
 
 

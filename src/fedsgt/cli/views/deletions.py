@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from fedsgt.runs.folder import RunFolder
     from fedsgt.unlearning.unlearn import Receipt
 
-MODULES_NAMED = 12
+MODULES_NAMED = 12  # a large run may lose thousands, which would fill the screen
 
 
 def answer_json(folder: RunFolder, answer: Receipt) -> dict[str, Any]:
-    """Return the answer to a request, and what is served after it, for programs."""
+    """Return the answer to a request, and the numbers of live modules after it, for programs."""
     served, prefixes = _served(folder)
     return {
         "position": answer.position,
@@ -34,7 +34,7 @@ def answer_json(folder: RunFolder, answer: Receipt) -> dict[str, Any]:
 
 
 def answer_text(folder: RunFolder, answer: Receipt) -> str:
-    """Return the answer to a request in a few lines; that nothing is served any more comes first."""
+    """Return the answer to a request in a few lines; exhaustion comes first, as somebody must act on it."""
     served, prefixes = _served(folder)
     again = " (answered before; nothing new was done)" if answer.repeated else ""
     request = (
@@ -68,7 +68,7 @@ def _listed(groups: list[int]) -> str:
 
 
 def dry_run_text(found: Impact) -> str:
-    """Return what would die, and what would be served before and after."""
+    """Return the preview in words: the modules that would die, and the service before and after."""
     before, after = found.before, found.after
     # A module is known by its prefix: keys would fill the screen and tell nothing.
     names = ["-".join(map(str, prefix)) for prefix in found.dying]
@@ -107,12 +107,12 @@ def _accuracy(state: ServingState) -> str:
 
 
 def share_json(share: RunShare) -> dict[str, Any]:
-    """Return what a withdrawal would delete from one run, for programs."""
+    """Return the records that a withdrawal would delete from one run, for programs."""
     return {"run": share.enrolment.run, "records": len(share.ids), "slices": share.counts()}
 
 
 def shares_text(shares: list[RunShare]) -> str:
-    """Return what a withdrawal would delete, a line for each run."""
+    """Return the records that a withdrawal would delete, a line for each run."""
     lines = ["dry run: nothing was sent or changed"]
     for share in shares:
         parts = ", ".join(f"{count} of slice {index}" for index, count in share.counts().items())
@@ -121,7 +121,7 @@ def shares_text(shares: list[RunShare]) -> str:
 
 
 def outcome_json(outcome: Outcome) -> dict[str, Any]:
-    """Return what became of a withdrawal in one run; the certificate's text is in its file."""
+    """Return the outcome of a withdrawal in one run, for programs; the certificate is in its own file."""
     granted = outcome.granted.model_dump(exclude={"certificate"}) if outcome.granted else {}
     place = None if outcome.certificate is None else str(outcome.certificate)
     message = {"message": outcome.message} if outcome.message else {}
@@ -129,7 +129,7 @@ def outcome_json(outcome: Outcome) -> dict[str, Any]:
 
 
 def outcome_text(outcome: Outcome) -> str:
-    """Return what became of a withdrawal in one run."""
+    """Return the outcome of a withdrawal in one run, in words."""
     granted = outcome.granted
     if granted is None:
         return f"run {outcome.run}: {outcome.message}"

@@ -50,6 +50,7 @@ def show_recommendation(advice: Recommendation, options: list[str]) -> None:
     ]
     words += ["--plan", best.kind, "--grouping", best.method]
     words += ["--passes", f"{best.passes:g}"] if best.passes is not None else []
+    # One line without markup, so that it can be copied into a shell.
     console.print(f"Look closer with: {shlex.join(words)}", soft_wrap=True, markup=False)
 
 
@@ -83,7 +84,7 @@ class _Bars:
         estimated = not all(value.exact for value in scored.curves.live)
         room = console.width - len("after request") - 2 * (len("  100%") + estimated * len(" ±0.00%")) - 4
         self.width = max(3, min(WIDEST, room // 2))
-        # Not every terminal or file takes these characters.
+        # Not every terminal or file can encode these characters.
         try:
             "█▌±".encode(console.encoding)
             self.whole, self.half, self.error = "█", "▌", "±"
@@ -92,6 +93,7 @@ class _Bars:
 
     def draw(self, share: Estimate) -> Text:
         """Return a bar and its figure; an estimate also shows its standard error."""
+        # In half blocks, which doubles the resolution.
         length = round(float(share) * self.width * 2)
         bar = self.whole * (length // 2) + self.half * (length % 2)
         error = "" if share.exact else f" {self.error}{share.stderr:.2%}"
@@ -113,6 +115,7 @@ def _curves(scored: PlanScore, bars: _Bars) -> Table:
     table.add_column("after request", justify="right", no_wrap=True)
     table.add_column("alive", no_wrap=True)
     table.add_column("live data", no_wrap=True)
+    # The first and the last request are always shown, so one row less is left for the steps between.
     step = max(1, math.ceil(requests / (ROWS - 1)))
     for count in sorted({*range(0, requests + 1, step), requests}):
         share = Estimate(curves.live[count] / groups, curves.live[count].stderr / groups)
@@ -144,7 +147,7 @@ def _facts(run: Config, scored: PlanScore) -> Table:
 
 
 def _notes(run: Config) -> Iterator[str]:
-    """Yield what the figures leave out of the run's settings."""
+    """Yield a note for each setting of the run that the figures leave out."""
     method, rounds = run.grouping.method, run.training.rounds
     if method in ("bac", "centered"):
         yield f"{method} grouping needs the data; planned with random groups of equal size"

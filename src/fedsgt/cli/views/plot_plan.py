@@ -6,7 +6,7 @@ from pathlib import Path
 
 import matplotlib as mpl
 
-mpl.use("agg")
+mpl.use("agg")  # no window: the machine may have no screen
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
@@ -22,12 +22,14 @@ FEDCIO_CLUSTERS = 5  # as in the paper
 
 def draw(path: Path, scored: PlanScore, advice: Recommendation | None) -> None:
     """Draw two panels over the number of requests: P(alive), and the expected share of live data."""
-    mpl.rcParams["svg.hashsalt"] = "fedsgt"  # the same picture is the same file
+    # Otherwise matplotlib draws random ids, and equal pictures would be different files.
+    mpl.rcParams["svg.hashsalt"] = "fedsgt"
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4.2), layout="constrained")
     _curves(left, right, scored, _label(scored), "C0")
     if advice is not None and not advice.keep_given:
         best = advice.best.score
         _curves(left, right, best, f"recommended: {_label(best)}", "C2")
+    # FedCIO's closed forms hold for uniform requests of single slices only.
     if scored.stream.whole_clients == 0 and scored.stream.prior is None:
         _fedcio(left, right, scored.stream.requests)
     _finish(left, "P(some module is live)", "Survival")

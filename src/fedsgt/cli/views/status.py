@@ -39,7 +39,7 @@ class StatusView:
 
     def __init__(self, console: Console) -> None:
         self.console = console
-        # Not every terminal or file takes the characters of lines.
+        # Not every terminal or file can encode the characters of lines.
         try:
             "─│├└┬…".encode(console.encoding)
             self.line, self.down, self.fork, self.turn, self.part, self.cut = "─│├└┬…"
@@ -47,7 +47,7 @@ class StatusView:
             self.line, self.down, self.fork, self.turn, self.part, self.cut = "-|+`+~"
 
     def page(self, run: Path, found: RunStatus) -> RenderableType:
-        """Return the whole screen; what to do comes right below the headline."""
+        """Return the whole screen, with the advice right below the headline."""
         return Group(
             headline(run, found),
             Text(found.advice(), "bold"),
@@ -107,6 +107,7 @@ class StatusView:
 
 
 def _legend(found: RunStatus, drawn: list[TreeRow]) -> Text:
+    # From `start` on: a module that several rows share is counted once.
     modules = [row.path[: depth + 1] for row in drawn for depth in range(row.start, len(row.path))]
     numbers = Counter(found.state(prefix) for prefix in modules)
     told = (f"{meaning}: {numbers[kind]}" for kind, meaning in MEANINGS.items() if numbers[kind])
@@ -114,7 +115,7 @@ def _legend(found: RunStatus, drawn: list[TreeRow]) -> Text:
 
 
 def headline(run: Path, found: RunStatus) -> Text:
-    """Return in one line how much is live."""
+    """Return the numbers of live modules and groups in one line."""
     level = found.live_counts
     if found.exhausted:
         what = "EXHAUSTED: no module is live" if found.begun else "no module is trained yet"

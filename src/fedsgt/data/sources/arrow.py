@@ -23,6 +23,7 @@ def dataset_from_arrow(
     ids = _ids(rows, columns.id, where)
     owners: Sequence[str | None] = [None] * len(ids)
     if columns.client is not None:
+        # Checked for all rows before the choice, so that an error names the row as it is in the file.
         owners = _names(rows, columns.client, where)
     chosen = rows_to_use(ids, limit)
     ids, owners = [ids[row] for row in chosen], [owners[row] for row in chosen]
@@ -58,6 +59,7 @@ def _label_count(
         )
     if count == 1:
         raise InputError(f"{where}: column {column!r} has 1 label; allowed: at least 2")
+    # Names of another number of labels than the one in use would name the wrong ones.
     return count, names if names is not None and len(names) == count else None
 
 
@@ -88,7 +90,7 @@ def _names(rows: Any, name: str, where: str) -> list[str]:
     if not (types.is_integer(kind) or _is_text(kind)):
         raise InputError(f"{where}: column {name!r} is of type {kind}; allowed: texts or whole numbers")
     values = _python_values(rows.column(name), name, where)
-    # A row without an id could never be deleted.
+    # A row without an id could never be deleted, and one without an owner would belong to nobody.
     for row, value in enumerate(values):
         if value is None or value == "":
             problem = "is missing" if value is None else "is empty"

@@ -20,6 +20,7 @@ def open_hub(source: str) -> Mapping[str, Any]:
             f"data.source {source!r} is no file or folder here, and no hub data set can have that name; "
             "allowed: digits, a parquet file, a folder of them, or owner/name:config"
         )
+    # Required here, since most runs read local files and need no such library.
     datasets = require("datasets")
     try:
         splits: Mapping[str, Any] = datasets.load_dataset(match["name"], match["config"])

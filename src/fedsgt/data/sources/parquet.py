@@ -52,12 +52,13 @@ def rewrite_parquet(path: Path, id_column: str, gone: Collection[str]) -> None:
     if not left.num_rows:
         # An empty file is an error unless it says that its records were deleted.
         left = left.replace_schema_metadata({**(left.schema.metadata or {}), ERASED: b"1"})
-    # Written beside the file and put in its place: a rename within a folder is atomic.
+    # The new file is written beside the old one and put in its place: a rename within a folder is atomic.
     unfinished = path.with_name(f".{path.name}.erasing")
     try:
         parquet.write_table(left, unfinished)
         with unfinished.open("rb+") as written:
             os.fsync(written.fileno())  # before the rename, or a power cut could leave an empty file
+        # A file of records that only its owner could read must stay so.
         shutil.copymode(path, unfinished)
         unfinished.replace(path)
     except OSError as error:
