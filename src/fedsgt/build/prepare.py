@@ -45,7 +45,7 @@ class Prepared:
         return self.data.clients
 
     def setup(self, modules: Modules, cache: Path | None) -> Setup:
-        """Return what worker processes are started with."""
+        """Return the setup that worker processes are started with."""
         # The name "test" lets workers keep the prepared test records in memory between predictions.
         return Setup.for_clients(
             self.run, self.data.labels, self.data.local, Slice("test", self.test), modules.get, cache
@@ -85,6 +85,7 @@ def prepare_clients(run: Config, data: ClientData, known: Description | None = N
     else:
         plan = _plan_of_filled_groups(known, data.clients)
         prepared = _assemble(run, data, test, model, known.grouping_made(), plan)
+    # Checked before any training: an update from another backbone or profile could never be verified.
     for client in data.remote:
         _check_reproducible(client, prepared.recipe)
     return prepared

@@ -23,7 +23,7 @@ def open_build(
     training, modules, deletions = prepared.run.training, folder.modules, RunDeletions(folder)
     trained: list[str] = []
     with open_trackers(prepared.run.engine.trackers, folder.path) as record:
-        # Recorded first: whatever people are shown is on disk already.
+        # Trackers come before `tell`: whatever people are shown is on disk already.
         events = EventStream(record_live(record, deletions), without_update_losses(tell))
         try:
             with access.engine(folder, prepared, events) as engine:
@@ -70,6 +70,7 @@ def record_live(record: Listener, deletions: Deletions) -> Listener:
         if not isinstance(event, ClientUpdated):
             record(event)
             return
+        # Under the lock: a deletion cannot come between the look at what is dead and the writing.
         with deletions.publishing() as dead:
             if dead.isdisjoint(event.groups):
                 record(event)

@@ -1,4 +1,4 @@
-"""Content of a certificate: the request, what was destroyed, what is served, and what all this shows."""
+"""Content of a certificate: the request, the destroyed files, the served modules, and what this proves."""
 
 from __future__ import annotations
 
@@ -166,6 +166,7 @@ class Certificate(Content):
     def _check_consistency(self) -> Self:
         if self.completion.position <= self.request.position:
             raise ValueError("completion is not after the request in the ledger")
+        # A certificate that contradicts itself is not signed, and not accepted from others.
         gone = {artefact.module for artefact in self.destroyed if artefact.kind == "module"}
         if gone & {module.key for module in self.served.modules}:
             raise ValueError("a module is both destroyed and served")

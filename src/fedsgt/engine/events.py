@@ -1,4 +1,4 @@
-"""The stream of events: what happens while modules are trained, told to everything that listens.
+"""Events of a training, and the stream that tells them to all listeners.
 
 An event holds plain values only, so that it can be written as JSON and read in another process. Listeners
 draw progress, write metrics or relay the event. None of them has a say in the training: its bytes are the
@@ -123,6 +123,7 @@ class EventStream:
         self.listeners = listeners
 
     def __call__(self, event: Event) -> None:
+        # One after another in this thread: when the call returns, every listener has the event.
         for listener in self.listeners:
             listener(event)
 

@@ -1,4 +1,4 @@
-"""Tasks, updates and results: what a build, an engine and its clients hand to each other."""
+"""Tasks, updates and results, which a build, an engine and its clients hand to each other."""
 
 from __future__ import annotations
 

@@ -84,6 +84,7 @@ class SourceReader:
     def publishing(self) -> Iterator[Live]:
         """Hold the store's lock, with the records read as they are; without the lock while they are read."""
         while True:
+            # Read before the lock is taken; if anything changed meanwhile, the reading starts again.
             self.read(self.folder.live())
             with self.folder.publishing() as live:
                 if not self._is_outdated(live) and not self._lacks(live):
@@ -152,7 +153,7 @@ def without_rows(rows: RowsByFile, others: RowsByFile) -> RowsByFile:
 
 
 def condemned_rows(rows: RowsByFile) -> list[Artefact]:
-    """Return what leaves each file, as a certificate lists it: by salted hashes, without the file's name."""
+    """Return the rows that leave each file as certificates list them: hashed, and without the file's name."""
     return [
         Artefact("source", "source", hashlib.sha256(frames(*sorted(gone.values()))).hexdigest())
         for gone in rows.values()
@@ -183,7 +184,7 @@ def _touched(folder: RunFolder, live: Live) -> dict[Path, set[int]]:
 
 
 def _stamps(folder: RunFolder, live: Live) -> Stamps:
-    """Return what changes whenever one of the files is replaced or written."""
+    """Return a stamp of each file, which changes whenever the file is replaced or written."""
     found: Stamps = {}
     for path in sources(folder, live.description):
         try:

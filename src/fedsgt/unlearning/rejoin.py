@@ -45,6 +45,7 @@ def rejoin(folder: RunFolder, client: str, source: Path, slices: int, groups: in
     """Enrol the client again with these records, and train its groups on top of each live prefix."""
     if folder.config.data.partition == "remote":
         raise InputError(f"{folder.path}: a client that holds its data itself comes back in a new run")
+    # No training may go on meanwhile: it would work from the old description.
     with folder.locked():
         bring_up_to_date(folder, recover)
         while True:
@@ -68,7 +69,8 @@ def _entry(folder: RunFolder, known: Description, client: str, source: Path, sli
     """Return the client's new enrolment."""
     first = known.clients[enrolments(known, client)[0]]
     base = first.name if first.source is None else first.name.rpartition(AGAIN)[0]
-    # A name of its own: salt and slicing follow from it, and so differ from those of earlier enrolments.
+    # The new enrolment has a name of its own: salt and slicing follow from it, and so differ from those of
+    # earlier enrolments.
     taken = {entry.name for entry in known.clients}
     name = next(name for time in count(2) if (name := f"{base}{AGAIN}{time}") not in taken)
     if source.resolve() in sources(folder, known):

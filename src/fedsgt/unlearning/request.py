@@ -1,4 +1,4 @@
-"""Deletion requests: which records, slices or clients they name, and where in the run those are.
+"""Deletion requests: the records, slices or clients that they name, and their places in the run.
 
 The ledger gets slice numbers, salted hashes and counts, never the id of a record.
 """
@@ -87,19 +87,19 @@ def content_hash(folder: RunFolder, deletions: Sequence[Deletion]) -> str:
 def locate(
     folder: RunFolder, live: Live, deletions: Sequence[Deletion], reader: SourceReader
 ) -> list[DeletionPart]:
-    """Find the slices and counts of each deletion; raise for the first that names what is not there."""
+    """Find the slices and counts of each deletion; raise for the first that names unknown data."""
     if not deletions:
         raise InputError("the request is empty; name at least one client")
     parts: list[DeletionPart] = []
     enrolled = [enrolments(live.description, deletion.client) for deletion in deletions]
     for deletion, numbers in zip(deletions, enrolled, strict=True):
-        # One after another, so that what a batch names twice is counted once.
+        # Deletions are located one after another, so that a record named twice in a batch is counted once.
         so_far = live.after([_as_entry(live, parts)]) if parts else live
         if deletion.records is None:
             parts += _slices(folder, so_far, deletion, numbers)
         else:
             _check_records_are_here(live, deletion.client, numbers)
-            # All clients of the batch at once, so that their sources are read once.
+            # All clients of the batch are read at once, so that each source is read once.
             reader.read(live, also={number for numbers in enrolled for number in numbers})
             parts += _records(so_far, deletion, numbers, reader)
     return parts
@@ -130,6 +130,7 @@ def enrolments(description: Description, client: str) -> list[int]:
         if entry.name == client
         or (again.fullmatch(entry.name) and (entry.source is not None or entry.node in keys))
     ]
+    # A name wins over a number: a client may be called 3.
     if not found and re.fullmatch(r"\d{1,9}", client) and int(client) < len(names):
         return enrolments(description, names[int(client)])
     if not found:
@@ -159,6 +160,7 @@ def _records(
 ) -> list[DeletionPart]:
     """Find the records in each of the client's enrolments that has them."""
     clients = {number: reader.client(number) for number in numbers}
+    # Without repetitions and in the given order, so that the error names the first unknown id.
     wanted = list(dict.fromkeys(deletion.records or ()))
     found: set[str] = set()
     parts = []

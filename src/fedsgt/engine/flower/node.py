@@ -66,6 +66,7 @@ class PoolNode:
     def train(self, order: TrainingOrder) -> TrainingAnswer:
         """Carry out every job of the order; one that fails is told, and does not stop the others."""
         with self.turn:
+            # Deleted modules go first, before anything is trained: the server lists those that may stay.
             self.module_cache.keep(order.keep)
             # Workers drop modules that are sent now: one of the same key may have other bytes than before.
             self.pool.everywhere("keep", {*order.keep, *order.hashes} - order.modules.keys())
@@ -122,6 +123,6 @@ def make_client_app(find: Callable[[Context], Node]) -> ClientApp:
 
 
 def _problem(error: Exception) -> str:
-    """Return what the server is told of an error; texts of other errors than ours may show data."""
+    """Return the text of an error for the server; only our own errors are known to show no data."""
     known = isinstance(error, InputError)
     return str(error) if known else f"an error of the program ({type(error).__name__})"

@@ -1,4 +1,4 @@
-"""Orders to clients: which rounds they ask for, which frozen modules go along, and what became of them."""
+"""Orders to clients: the rounds that they ask for, and the frozen modules that go along."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class OrderPacker:
         self.encoded: dict[int, tuple[Tensors, ArrayRecord]] = {}
 
     def begin_round(self) -> None:
-        """Forget what was read for the round before: a deletion may have destroyed modules since."""
+        """Forget the modules read for the round before: a deletion may have destroyed some since."""
         self.present = self.info.present()
         self.frozen.clear()
         self.encoded.clear()
@@ -102,6 +102,7 @@ class OrderPacker:
         # Destroyed modules leave the list, so that the node, which keeps only listed ones, destroys them too.
         held &= self.present
         modules = {key: tensors for key, (tensors, _) in needed.items() if key not in held}
+        # Noted before the message is sent; if it is lost, `lost` takes the modules off the list again.
         held.update(modules)
         jobs = tuple(_job(client, opened) for opened in rounds)
         hashes = {key: found for key, (_, found) in needed.items()}

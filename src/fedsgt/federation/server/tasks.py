@@ -19,7 +19,7 @@ from fedsgt.federation.settings import ServerSettings, server_of
 from fedsgt.proof.rebuild_process import NotRebuilt, Progress, not_rebuilt
 from fedsgt.runs.folder import RunFolder, anchored, open_run
 
-LOOK_SECONDS = 0.2
+LOOK_SECONDS = 0.2  # between two looks into the progress file
 ASK_SECONDS = 5.0  # between two questions whether the app still runs
 ProgressLine: TypeAlias = dict[str, Any]
 
@@ -77,6 +77,7 @@ def progress_of(
                 return
             yield line
     finally:
+        # After Ctrl-C or an error here, the app would otherwise train on at the server.
         if not done:
             submitted.stop()
 
@@ -88,6 +89,7 @@ def _lines(progress: Path, submitted: FlowerRun) -> Iterator[ProgressLine]:
         rest = b""
         while True:
             rest += file.read()
+            # The last line may be half written; it waits for its end.
             whole, _, rest = rest.rpartition(b"\n")
             for line in whole.splitlines():
                 yield json.loads(line)
