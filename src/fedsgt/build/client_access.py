@@ -30,7 +30,7 @@ class ClientAccess(Protocol):
     def load_clients(
         self, run: Config, known: Description | None = None, erased: Mapping[int, DeletedData] | None = None
     ) -> ClientData:
-        """Return what is known of the clients' records, without those that were erased."""
+        """Return the clients as far as they are known here, without erased records."""
 
     def engine(self, folder: RunFolder, prepared: Prepared, tell: Listener) -> AbstractContextManager[Engine]:
         """Open an engine that trains on the clients' records and tells events to `tell`."""
@@ -89,7 +89,7 @@ def counted_in(folder: RunFolder, traffic: Traffic) -> Iterator[None]:
 
 
 def run_info(folder: RunFolder, prepared: Prepared) -> RunInfo:
-    """Return what the Flower engine knows of a run: numbers of records, and which modules are there."""
+    """Return the facts of a run for the Flower engine: numbers of records, and modules that are there."""
     from fedsgt.engine.flower.orders import RunInfo
 
     sizes = {client.name: client.slice_sizes() for client in prepared.clients}

@@ -35,7 +35,7 @@ def group_slices(run: Config, data: ClientData, model: OpenModel) -> Grouping:
 
 
 def _told_of_data(run: Config, data: ClientData, model: OpenModel) -> dict[str, Any]:
-    """Return what the grouping method needs besides numbers of slices."""
+    """Return the input of the grouping method besides the numbers of slices."""
     method = run.grouping.method
     if method == "random":
         return {}

@@ -65,7 +65,7 @@ class Prepared:
                 progress(done / len(records))
 
     def records(self, target: Target) -> int:
-        """Return how many records a round of this module trains on."""
+        """Return the number of records that a round of this module trains on."""
         sizes = {client.name: client.slice_sizes() for client in self.clients}
         return sum(sizes[name][index] for name, held in target.slices.items() for index in held)
 

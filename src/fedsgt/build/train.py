@@ -94,7 +94,7 @@ def bring_up_to_date(
 
 
 def live_after_recovery(folder: RunFolder, recover: Recover | None) -> Live:
-    """Return what is live once the files of every accepted request are destroyed.
+    """Return the live state once the files of every accepted request are destroyed.
 
     A new description no longer knows the modules of deleted data, so their files must be gone before.
     """
@@ -196,7 +196,7 @@ def _check_participants(description: Description, entry: ModuleEntry, manifest: 
 
 
 def _records_by_client(description: Description, groups: Collection[int]) -> dict[str, int]:
-    """Return how many records of these groups each client holds; clients without any are left out."""
+    """Return the number of records of each client in these groups, without clients that have none."""
     held = {
         client.name: sum(
             records for records, group in zip(client.records, own, strict=True) if group in groups

@@ -176,7 +176,7 @@ class Certificate(Content):
 def statement_for(
     requested: int, completed: int, destroyed: int, served: int, choices: Sequence[str]
 ) -> Statement:
-    """Return what such a certificate shows and what it cannot, for a reader who trusts nobody."""
+    """Return the sentences on what such a certificate proves and what it cannot, for a wary reader."""
     # The sentences are signed with the facts: changing one changes the bytes of new certificates.
     proved = [
         "The holder of the signing key signed exactly this text. What follows is that holder's word; each "

@@ -31,7 +31,7 @@ class RoundStarter:
         self.training = training
 
     def start(self, task: Task) -> Tensors:
-        """Return what the round starts from: the state of the round before, or else a fresh module.
+        """Return the start of the round: the state of the round before, or else a fresh module.
 
         A fresh module comes with its parent's head.
         """

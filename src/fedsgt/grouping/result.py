@@ -71,7 +71,7 @@ class Grouping:
         return list(zip(clients.tolist(), inside.tolist(), strict=True))
 
     def counts(self) -> Ints:
-        """Return how many slices each client (row) has in each group (column)."""
+        """Return the number of slices of each client (row) in each group (column)."""
         cells = np.bincount(
             self.client_of * self.groups + self.group_of, minlength=self.clients * self.groups
         )

@@ -99,7 +99,7 @@ class Recommendation:
         return f"Take {best.label}: {served} and {kept}, against {given}, {passes}."
 
     def _trade_off(self) -> str:
-        """Say what the best setting costs, or that none reaches the target."""
+        """Return one sentence on the cost of the best setting, or that none reaches the target."""
         cost = f"of the {self.searched} settings within {self.max_passes:g} passes"
         if not self.meets_target:
             short = f"None {cost} reaches a survival of {self.target:g}"

@@ -65,7 +65,7 @@ def _unhit_weights(groups: int, prior: NDArray[np.float64] | None) -> NDArray[np
 
 
 def _gains(live: NDArray[np.int8], weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return what training each set would add: the weight of the outcomes in which it is the longest."""
+    """Return the gain of training each set: the weight of the outcomes in which it is the longest."""
     groups = live.size.bit_length() - 1
     size = sizes(groups)
     gains = np.zeros(live.size)

@@ -180,7 +180,7 @@ def _curve_label(status: RunStatus) -> str:
 
 
 def _place(point: HistoryPoint) -> float:
-    """Return where a point stands: a training halfway between the requests before and after it."""
+    """Return the place of a point: a training is halfway between the requests before and after it."""
     return point.requests + (0.5 if point.trained and point.requests else 0.0)
 
 

@@ -116,7 +116,7 @@ def count_live(prefixes: Iterable[Prefix]) -> LiveCounts:
 
 
 def _destroyed(entries: Iterable[Entry]) -> dict[int, int]:
-    """Return how many modules each request destroyed: fewer than died, if some were never trained."""
+    """Return the number of modules that each request destroyed: fewer than died if some were untrained."""
     return {
         entry.body["request"]: sum(artefact["kind"] == "module" for artefact in entry.body["artefacts"])
         for entry in entries

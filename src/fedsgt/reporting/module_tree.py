@@ -61,7 +61,7 @@ def _leaves(children: dict[Prefix, list[Prefix]]) -> Iterator[Prefix]:
 
 
 def _shared(one: Prefix, other: Prefix) -> int:
-    """Return how many modules two paths have in common."""
+    """Return the number of modules that two paths have in common."""
     pairs = zip(one, other, strict=False)
     return next((depth for depth, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
 

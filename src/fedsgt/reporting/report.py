@@ -169,7 +169,7 @@ def _gather(folder: RunFolder, scored: bool, others: OtherRuns) -> Report:
 
 
 def _place(folder: RunFolder, output: Path | None) -> Path:
-    """Return where to write the page, after checking that it may be written there."""
+    """Return the path of the page, after checking that it may be written there."""
     place = (output or folder.path / REPORT).resolve()
     inside = folder.path.resolve()
     if inside in place.parents and place != inside / REPORT:

@@ -88,7 +88,7 @@ class RunStatus:
         return "live" if self.new_groups.isdisjoint(prefix) else "new"
 
     def advice(self) -> str:
-        """Return in one sentence whether and when to retrain."""
+        """Return one sentence of advice: whether and when to retrain."""
         forecast = self.forecast
         if not self.begun:
             return "Nothing is trained yet: train the run."

@@ -54,7 +54,7 @@ class StoredFile:
         return b""
 
     def changed(self) -> float | None:
-        """Return when the file last changed; None if it is gone, as the journal of a database often is."""
+        """Return the time of the file's last change; None if it is gone, as a database's journal often is."""
         with suppress(FileNotFoundError):
             return self.path.lstat().st_mtime
         return None
@@ -187,7 +187,7 @@ class Dead:
 
     @classmethod
     def at(cls, live: Live, also: Iterable[str] = ()) -> Dead:
-        """Return what is dead in the state `live`; `also` has keys of dead modules that it does not list."""
+        """Return the dead parts of the state `live`; `also` has further keys of dead modules."""
         description = live.description
         slices = {fingerprint for client in description.clients for fingerprint in client.slices}
         hit = frozenset(live.hit_slices())

@@ -177,7 +177,7 @@ class LiveState:
         self.seen: tuple[int, ...] = ()
 
     def live(self) -> Live:
-        """Return what is live at this moment."""
+        """Return the state at this moment."""
         known, head, stamp = self.now, self.ledger.head(), self.stamp()
         if known is not None and head == known.position and stamp == self.seen:
             return known

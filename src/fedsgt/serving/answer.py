@@ -41,7 +41,7 @@ def answer(
 
 
 def mix_known(known: Mapping[Prefix, Floats], chosen: Iterable[Choice]) -> NDArray[np.float64]:
-    """Return what `answer` would, if the probabilities under each chosen prefix are already known."""
+    """Return the same as `answer`, from known probabilities under each chosen prefix."""
     return _mix((weight, known[prefix]) for _, prefix, weight in chosen)
 
 

@@ -71,7 +71,7 @@ def _attend(
     value: nn.Module,
     mask: Tensor | None,
 ) -> Tensor:
-    """Return what the first token takes from all tokens that the mask lets it see."""
+    """Return the first token's attention output over all tokens that the mask lets it see."""
     config: Any = attention.config
     heads, asked = int(config.num_attention_heads), query(tokens[:, :1])
     seen = None if mask is None else mask[:, :, :1]

@@ -40,7 +40,7 @@ class LowerLayers:
         self._stop_at(model.get_submodule(places.layers[places.start]))
 
     def compute(self, inputs: dict[str, Any]) -> Tensor:
-        """Return what enters the lowest layer with modules."""
+        """Return the input of the lowest layer with modules."""
         self.stopping = True
         try:
             self.model(**inputs)

@@ -50,7 +50,7 @@ class Folder:
         with reported("delete", path):
             with suppress(FileNotFoundError, NotADirectoryError, IsADirectoryError):
                 os.unlink(path)
-            # Also if the file was gone: whoever removed it may not have synced its folder.
+            # Synced even if the file was gone: the process that removed it may not have synced its folder.
             self._prune(path.parent)
 
     def names(self, prefix: str = "") -> list[str]:

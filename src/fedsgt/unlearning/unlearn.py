@@ -143,7 +143,7 @@ def accept_parts(folder: RunFolder, find: Locate, content: str, key: str | None 
 
 
 def preview(folder: RunFolder, deletions: Sequence[Deletion]) -> tuple[Live, Live, dict[str, Any]]:
-    """Return what is live now, what would be after this request, and its ledger entry; change nothing."""
+    """Return the state now, the state after this request, and its ledger entry; change nothing."""
     check_links(folder)
     live = folder.live()
     body = _body(live, locate(folder, live, deletions, SourceReader(folder)))

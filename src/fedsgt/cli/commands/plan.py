@@ -177,7 +177,7 @@ def _plan(run: Config) -> Plan:
 
 
 def _counts(run: Config, likely: tuple[float, ...] | None) -> Counts:
-    """Return how many slices of each client are in each group, as far as this is known without the data."""
+    """Return the slices of each client in each group, as far as these are known without the data."""
     method = NEEDS_DATA.get(run.grouping.method, run.grouping.method)
     return _group(method, run.slices_per_client(), run.grouping.groups, run, likely)
 

@@ -56,7 +56,7 @@ def verify(
 
 
 def _rebuild(folder: RunFolder) -> Rebuild | None:
-    """Return how to train modules again if the records are with remote clients; None if they are here."""
+    """Return a function that rebuilds on remote clients; None if the records are here."""
     if folder.config.data.partition != "remote":
         ready_to_train()
         return None

@@ -183,7 +183,7 @@ def _facts(found: RunStatus) -> Table:
 
 
 def facts(found: RunStatus) -> list[tuple[str, str]]:
-    """Return when the run is exhausted, its most fragile groups, and its policy."""
+    """Return the expected exhaustion, the most fragile groups and the policy, each in words."""
     left = found.forecast.requests_left
     ends = "never exhausted: some first group has no records to delete"
     if math.isfinite(left):

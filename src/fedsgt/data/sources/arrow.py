@@ -47,7 +47,7 @@ def check_columns(present: Sequence[str], wanted: Sequence[str], where: str) -> 
 def _label_count(
     metadata: Mapping[bytes, bytes] | None, column: str, labels: int | None, where: str
 ) -> tuple[int, tuple[str, ...] | None]:
-    """Return how many labels there are, and their names if the source declares as many.
+    """Return the number of labels, and their names if the source declares as many.
 
     Labels are never counted in the records: deleted ones must leave no trace, not even in a head's shape.
     """

@@ -202,7 +202,7 @@ class FlowerEngine:
 
 
 def _read_end(reply: Message) -> dict[str, Any]:
-    """Return what a node says at the end of a training."""
+    """Return a node's answer at the end of a training."""
     try:
         return text_of(reply.content)
     except Exception:  # a hostile client may send anything

@@ -49,7 +49,7 @@ class RunShare:
     ids: tuple[str, ...]
 
     def counts(self) -> dict[int, int]:
-        """Return how many records go from each slice."""
+        """Return the number of records that each slice loses."""
         return {index: len(there) for index, there in self.client.locate(self.ids).items()}
 
 

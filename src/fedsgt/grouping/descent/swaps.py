@@ -62,7 +62,7 @@ class Swaps:
         return float(self._pull[np.arange(len(self.group_of)), self.group_of].sum())
 
     def pairs_per_step(self) -> int:
-        """Return how many pairs to look at in one step: fewer if distances have to be computed."""
+        """Return the number of pairs to look at in one step: fewer if distances have to be computed."""
         length = 1 if self._gram is not None else self._vectors.shape[1]
         return PAIRS_PER_STEP * 10 // (9 + length)
 

@@ -89,7 +89,7 @@ def _sort_in_clients(problem: Problem, group_of: Ints) -> Ints:
 
 
 def _cut(problem: Problem, group_of: Ints, allowed: Ints, rng: np.random.Generator) -> Ints:
-    """Return where pieces start: where client or group change, and at random up to `allowed` a client."""
+    """Return the starts of pieces: changes of client or group, and random ones up to `allowed` a client."""
     client_of = problem.client_of
     # True where a slice continues the piece of the slice before it.
     same = np.append(False, (client_of[1:] == client_of[:-1]) & (group_of[1:] == group_of[:-1]))

@@ -28,7 +28,7 @@ class LevelScores(Protocol):
     """Measure of an empty level."""
 
     def measure(self, level: list[int]) -> NDArray[np.float64]:
-        """Return what the level adds to the expected live groups, in a form that can be summed."""
+        """Return the level's contribution to the expected live groups, in a form that can be summed."""
 
     def curve(self, total: NDArray[np.float64]) -> NDArray[np.float64]:
         """Turn a sum of measures into the expected live groups after each number of requests."""
@@ -89,7 +89,7 @@ class UniformScores:
         self.outcomes = self._outcomes.any_of
 
     def measure(self, level: list[int]) -> NDArray[np.float64]:
-        """Return how many outcomes of each size hold a set of the level."""
+        """Return the number of outcomes of each size that hold a set of the level."""
         # Whole numbers, so that sums over a million moves do not drift.
         live = self.outcomes(level)
         return np.array([(live & same).bit_count() for same in self._of_size], dtype=np.float64)

@@ -70,7 +70,7 @@ class RuinAndRecreate:
         return max(gains, default=(0.0, 0, 0))
 
     def _gain(self, mask: int, covered: int) -> float:
-        """Return what the set adds to the outcomes that its level covers already."""
+        """Return the gain of the set over the outcomes that its level covers already."""
         return self.scores.probability(self.scores.outcomes([mask]) & ~covered)
 
     def _exchange(self, sets: TrainedSets) -> None:
