@@ -150,9 +150,3 @@ def test_impossible_input_is_one_line_and_exit_code_2(
     for part in parts:
         assert part in done.stderr
     assert list(tmp_path.iterdir()) == []  # nothing half written
-
-
-def test_version_and_help() -> None:
-    assert shown("--version").startswith("fedsgt ")
-    assert "plan" in shown("--help")
-    assert "--recommend" in shown("plan", "--help")
