@@ -88,5 +88,5 @@ def _no_module(key: str) -> Tensors:
 
 
 def _flat(state: Tensors) -> NDArray[np.float32]:
-    # By name, because the rows of all clients must agree on what each column is.
+    # Sorted by name, because the columns must mean the same in the rows of all clients.
     return np.concatenate([state[name].ravel() for name in sorted(state)])

@@ -14,7 +14,7 @@ from fedsgt.grouping import Grouping
 from fedsgt.plans import Plan
 from fedsgt.stack import profile
 
-if TYPE_CHECKING:  # it imports torch, which a key needs not
+if TYPE_CHECKING:  # only a type: its module imports torch, which a key does not need
     from fedsgt.stack.model import OpenModel
 
 

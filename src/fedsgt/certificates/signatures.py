@@ -60,7 +60,7 @@ def verify(envelope: JsonValue, key: PublicKey) -> dict[str, JsonValue]:
         raise BadSignature(
             "the signature does not hold: the text or the signature was changed, or another key made it"
         ) from None
-    # Not the body that was given: 1.0 and 1 have one canonical form, and only that form was signed.
+    # Parsed from the canonical form, in which 1.0 and 1 are the same: only that form was signed.
     found: dict[str, JsonValue] = parse_json(signed, "the signed text")
     return found
 

@@ -42,7 +42,7 @@ class Config(Section):
 
     @model_validator(mode="after")
     def _check_consistency(self) -> Config:
-        # In this order: each check relies on those before it.
+        # The order matters: each check relies on those before it.
         self._check_lists()
         self._check_groups()
         self._check_plan()

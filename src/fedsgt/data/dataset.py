@@ -68,7 +68,7 @@ def rows_to_use(ids: Sequence[str], limit: int | None) -> list[int]:
     rows: Iterable[int] = range(len(ids))
     if limit is not None:
         rows = nsmallest(limit, rows, key=lambda row: _rank(ids[row]))
-    # By id, the canonical order: positions are dealt to clients, and a file may be sorted in any way.
+    # Sorted by id, the canonical order: positions are dealt to clients, and a file may be in any order.
     return sorted(rows, key=ids.__getitem__)
 
 

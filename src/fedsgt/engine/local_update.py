@@ -40,7 +40,7 @@ def local_update(
     """
     started = time.perf_counter()
     opened = stack.open(state)
-    # By name: the optimizer and the gradient's norm go through the parameters in this order.
+    # Sorted by name, because the optimizer and the gradient's norm go through the parameters in this order.
     names = sorted(name for name, value in opened.items() if value.requires_grad)
     trained = [opened[name] for name in names]
     optimizer = _optimizer(trained, settings)

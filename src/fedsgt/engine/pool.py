@@ -96,7 +96,7 @@ class Processes:
                 ours, theirs = context.Pipe()
                 process = context.Process(target=_serve, args=(theirs, setup), daemon=True)
                 _start(process)
-                theirs.close()  # so that the end of the process ends the connection
+                theirs.close()  # otherwise the end of the process would not end the connection
                 self.processes[ours] = process
         self.idle = list(self.processes)
         self.busy: set[Connection] = set()
@@ -114,7 +114,7 @@ class Processes:
         number, answer = self._receive(connection)
         self.busy.remove(connection)
         self.idle.append(connection)
-        self._hand_out()  # before the answer is looked at, so that the process does not wait for that
+        self._hand_out()  # the process gets its next job before the answer is looked at
         return number, answer
 
     def drop(self, numbers: Collection[int]) -> None:

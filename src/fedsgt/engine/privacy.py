@@ -29,7 +29,7 @@ def privatised(
     assert settings.epsilon is not None
     names = sorted(trained)
     rng = np.random.default_rng(_seed(start, update.state, settings, secret))
-    # In float64, as averages are: differences of float32 values would lose digits.
+    # The arithmetic is float64, as that of averages: differences of float32 values would lose digits.
     change = {name: update.state[name].astype(np.float64) - start[name] for name in names}
     length = math.sqrt(sum(float(np.square(part).sum()) for part in change.values()))
     scale = min(1.0, settings.clip / length) if length else 1.0

@@ -99,7 +99,7 @@ class RunningMean:
     def __init__(self, start: Mapping[str, np.ndarray], records: Mapping[str, int]) -> None:
         self.start = start
         self.order = deque(client_order(records))
-        # In float64, so that the rounding to float32 at the end is the only one that matters.
+        # Sums are float64, so that the rounding to float32 at the end is the only one that matters.
         self.sums = {name: np.zeros(array.shape, np.float64) for name, array in start.items()}
         self.total = 0
         self.early: dict[str, Update | None] = {}

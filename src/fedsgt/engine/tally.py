@@ -31,7 +31,7 @@ class Tally:
     def __call__(self, event: Event) -> None:
         match event:
             case WorkBegun():
-                # From here, not from the start of the program: loading and checking are not training.
+                # The clock starts here, not with the program: loading and checking are not training.
                 self.work, self.started = event, time.monotonic()
                 self.finished = set(event.finished)
             case ClientUpdated():

@@ -37,7 +37,7 @@ class Update:
     """Number of records that it trained on."""
     loss: float
     """Mean loss over the records of the last local epoch."""
-    # Not compared: equal trainings give equal updates, but take different times.
+    # Left out of comparisons, because equal trainings give equal updates but take different times.
     seconds: float = field(default=0.0, compare=False)
 
 

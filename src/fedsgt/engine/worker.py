@@ -27,7 +27,7 @@ from fedsgt.stack.merge import Mixture, merge
 from fedsgt.stack.model import open_model
 from fedsgt.stack.stack import Stack
 
-MOST_BYTES = 1 << 29  # of prepared records held in memory
+MOST_BYTES = 1 << 29  # bytes of prepared records held in memory
 MOST_MODULES = 64  # held in memory: more than the longest usual chain
 LOWER_BATCH = 64  # records in one pass through the lower layers
 
@@ -71,12 +71,12 @@ class Worker:
     """Does jobs one after another; its answer to a job does not depend on earlier jobs."""
 
     def __init__(self, setup: Setup) -> None:
-        profile.apply()  # before the model is opened, which would fix threads and kernels
+        profile.apply()  # comes before the model is opened, which fixes threads and kernels
         self.setup = setup
         device = profile.pick_device(setup.run.model.device)
         self.model = open_model(setup.run, setup.labels, device)
         self.stack, self.inputs = self.model.stack, self.model.inputs
-        # All that the lower layers' outputs depend on besides the records.
+        # The recipe names everything that the lower layers' outputs depend on besides the records.
         recipe = [
             self.model.backbone.hash,
             self.inputs.describe(),

@@ -28,7 +28,7 @@ def canonical_tensors(tensors: Mapping[str, NDArray[Any]]) -> Tensors:
         raise InputError("there are no tensors; a module has at least one")
     for name, value in tensors.items():
         _check(name, value)
-    # Without a copy where the form is right already: a model's tensors may be most of the memory.
+    # No copy is made if the form is right already: a model's tensors may be most of the memory.
     return {
         name: tensors[name].astype(tensors[name].dtype.newbyteorder("<"), order="C", subok=False, copy=False)
         for name in sorted(tensors)

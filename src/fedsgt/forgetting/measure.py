@@ -120,7 +120,8 @@ def measure(
     if not live.requests:
         raise InputError(f"{folder.path}: no record was deleted yet; see fedsgt unlearn")
     attacked = find_attacked_records(folder, live, deleted, limit, seed)
-    predictor = Predictor(folder, strategy)  # before anything is trained: it checks the backbone
+    # Opened before anything is trained, because it checks the backbone.
+    predictor = Predictor(folder, strategy)
     after, not_served = _served(predictor, attacked.records)
     before = EarlierSystem.of(folder, live.description, attacked, predictor.strategy)
     rounds = shadow_rounds or _sequence_rounds(before)

@@ -83,7 +83,7 @@ def make_row(
 def _text(body: dict[str, Any]) -> str:
     try:
         text = canonical_json(body)
-        # Read back, since a list or a number is JSON too, but no body.
+        # The text is read back, since a list or a number is JSON too, but no body.
         if isinstance(json.loads(text), dict):
             return text
         problem = f"it is a {type(body).__name__}"

@@ -127,7 +127,7 @@ def _described(description: Description, modules: Sequence[ModuleEntry]) -> Desc
     inner = {tuple(entry.groups[:-1]) for entry in modules}
     return description.model_copy(
         update={
-            # Without the sources of clients that rejoined: the folder's own files take their place.
+            # Sources of clients that rejoined are left out: the folder's own files take their place.
             "clients": [client.model_copy(update={"source": None}) for client in description.clients],
             "sequences": [entry.groups for entry in modules if tuple(entry.groups) not in inner],
             "modules": list(modules),

@@ -108,7 +108,7 @@ def _accuracies(
     from fedsgt.serving.evaluation import probabilities_of_test_records, score
 
     strategy = folder.config.serving.strategy
-    # All prefixes of both at once: most are the same before and after.
+    # The prefixes of both states are scored at once, as most are the same before and after.
     wanted = sorted({prefix for prefixes in before_and_after for prefix in prefixes if prefix})
     predicted = probabilities_of_test_records(folder, live, wanted, progress)
     labels = load_test(folder.config, folder.description.labels).labels

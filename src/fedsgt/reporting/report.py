@@ -183,7 +183,7 @@ def _place(folder: RunFolder, output: Path | None) -> Path:
 
 
 def _write(folder: RunFolder, place: Path, data: bytes) -> None:
-    # In the run, as with all its files, the page appears whole or not at all.
+    # A page in the run's folder appears whole or not at all, as all files of a run do.
     if place == folder.path.resolve() / REPORT:
         Folder(folder.path).write(REPORT, data)
     else:
@@ -209,7 +209,7 @@ def _accuracy_ahead(folder: RunFolder, live: Live, found: RunStatus, strategy: s
 
 
 def _check_certificates(folder: RunFolder, requests: Sequence[PastRequest]) -> list[CheckedCertificate]:
-    # Compared with the ledger too: a certificate of another ledger with this key would be signed as well.
+    # Certificates are compared with the ledger too: one of another ledger with this key is signed as well.
     hashes = {entry.position: entry.hash for entry in folder.ledger.entries()}
     return [_check(folder, request, hashes) for request in requests]
 

@@ -215,7 +215,7 @@ def _sweep_checkpoint(folder: RunFolder, file: StoredFile) -> None:
 def _sweep_unfinished(folder: RunFolder, file: StoredFile) -> None:
     # A writer that is at work holds a lock on its file, which therefore stays.
     if not file.plain or remove_abandoned(file.path):
-        file.remove()  # and the folders that it leaves empty
+        file.remove()  # also removes the folders that it leaves empty
 
 
 UNFINISHED = ArtefactKind(

@@ -61,7 +61,7 @@ def destroy(folder: RunFolder, dead: Dead, progress: Callable[[float], None] = l
         else:
             kind.destroy(folder, file, dead)
         progress(done / len(found))
-    # Also slices without activations: a worker that holds their records may be about to write the first.
+    # Slices without activations are buried too: a worker that holds their records may be about to write some.
     for fingerprint in sorted(dead.hit_slices):
         bury_activations(folder.cache, fingerprint)
     _sync_all(folder)

@@ -135,7 +135,7 @@ def _load_rejoined(config: Config, entry: ClientEntry, labels: int, read: bool) 
 
 def _without_erased_elsewhere(dataset: Dataset, runs: Collection[str]) -> Dataset:
     """Return the data set without the records that those other runs have deleted."""
-    # By id: other runs may have dealt the same source to other clients.
+    # Records are compared by id, because other runs may have dealt the same source to other clients.
     gone = set[str]().union(*map(_deleted_in, runs))
     return replace(dataset, records=tuple(record for record in dataset.records if record.id not in gone))
 

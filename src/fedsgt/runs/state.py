@@ -65,7 +65,8 @@ class Live:
 
     def dying(self, groups: Iterable[int]) -> set[tuple[int, ...]]:
         """Return the prefixes of the live modules that a hit of these groups kills."""
-        # From each sequence's first hit group on, so that the time goes with the number that die.
+        # Only modules from each sequence's first hit group on are visited, so that time grows with the dying
+        # ones.
         found: set[tuple[int, ...]] = set()
         firsts = self.description.depths_before(set(groups))
         for order, first, depth in zip(self.description.sequences, firsts, self.depths, strict=True):
@@ -183,7 +184,7 @@ class LiveState:
             return known
         # Only new entries are read; those before are in the known state and never change.
         entries = self.ledger.entries(after=known.position if known else 0)
-        # Read after the ledger, so that the description may be newer than the entries, but never older.
+        # The description is read after the ledger, so that it may be newer than the entries, but never older.
         if known is None or stamp != self.seen:
             described = self.read_description()
             known = replace(known, description=described) if known else Live(described, 0, ())

@@ -93,7 +93,7 @@ def evaluate(folder: RunFolder, progress: Progress = lambda share: None) -> Eval
 
 
 def _evaluate_live(folder: RunFolder, live: Live, test: Dataset, progress: Progress) -> Evaluation:
-    # Read and checked by hash: a damaged module must not count, though its manifest is there.
+    # Each module is read and checked by its hash: a damaged one must not count, though its manifest is there.
     whole = {entry.key for entry in live.modules() if folder.modules.state(entry.key) == "present"}
     prefixes = live.prefixes(whole)
     every = [prefix[:depth] for prefix in prefixes for depth in range(1, len(prefix) + 1)]
@@ -171,7 +171,7 @@ class Evaluator:
         chosen = choose(MERGED, prefixes)
         if not chosen or self.folder.config.peft.kind == "prefix":  # virtual tokens have no average
             return None
-        # Not kept: they depend on every live module, so no single module's folder is their place.
+        # The result is not kept: it depends on every live module, so no single module's folder is its place.
         weighted = [(weight, live.description.chain(prefix)) for _, prefix, weight in chosen]
         return answer(MERGED, weighted, self.engine.predict, self.engine.predict_merged)
 

@@ -78,7 +78,7 @@ class Reader:
             text = data.decode("utf-8-sig")  # editors on Windows put a mark before the first character
         except UnicodeDecodeError:
             raise InputError(f"{_shown(file)}: not a text in UTF-8") from None
-        # Not splitlines, which also splits at characters that may stand inside a text, such as U+2028.
+        # `splitlines` would also split at characters that may stand inside a text, such as U+2028.
         for number, line in enumerate(text.split("\n"), start=1):
             if line.strip():
                 name = str(number) if file == STDIN else f"{file}:{number}"

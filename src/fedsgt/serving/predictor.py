@@ -172,7 +172,7 @@ class Predictor:
         from fedsgt.engine.inprocess import TEST_PART
 
         weighted = [(sequence.weight, sequence.keys) for sequence in serving]
-        # In parts of the same size as in an evaluation, so that both compute the same batches.
+        # The parts are as large as in an evaluation, so that both compute the same batches.
         return np.concatenate(
             [
                 answer(
@@ -191,7 +191,7 @@ class Predictor:
     def _open_worker(self) -> Worker:
         from fedsgt.stack import profile
 
-        profile.apply()  # before torch is imported: threads and kernels are fixed at its import
+        profile.apply()  # comes before torch is imported, which fixes threads and kernels
         from fedsgt.engine.worker import Setup, Worker
         from fedsgt.stack.merge import check_mergeable
 

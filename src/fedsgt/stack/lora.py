@@ -31,7 +31,7 @@ class LoraLinear(nn.Module):
         outputs = functional.linear(inputs, self._frozen, self.base.bias)
         if self.down is None or self.up is None:
             return outputs
-        # Scaled in between, where there are the fewest numbers: as many as the rank for each token.
+        # The scale is applied between A and B, where there are the fewest numbers: the rank for each token.
         return outputs + functional.linear(functional.linear(inputs, self.down) * self.scale, self.up)
 
     def dense(self) -> tuple[Tensor, Tensor | None]:

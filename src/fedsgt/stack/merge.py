@@ -18,7 +18,7 @@ from fedsgt.stack.stack import HEAD
 Mixture: TypeAlias = tuple[tuple[float, tuple[str, ...]], ...]
 """Weight and chain of modules, by key and root first, of each sequence; the weights sum to 1."""
 Read: TypeAlias = Callable[[str], Mapping[str, NDArray[np.float32]]]
-# In float64: the stack rounds once, when it folds them into its weights.
+# Merged modules are float64, because the stack rounds once, when it folds them into its weights.
 Doubles: TypeAlias = dict[str, NDArray[Any]]
 
 

@@ -60,7 +60,7 @@ def _ia3(stack: Stack, modules: Sequence[Tensors]) -> tuple[Tensors, PeftConfig]
     tensors, saved = _head(stack, modules[-1], INSIDE)
     inner = scaling_inputs(stack)
     for name in stack.places.linears:
-        # In float64 and rounded once, as the stack folds them.
+        # The product is float64 and rounded once, as when the stack folds the vectors.
         vectors = np.stack([module[f"{name}.ia3"] for module in modules]).astype(np.float64)
         product = vectors.prod(axis=0).astype(np.float32)
         tensors[f"{INSIDE}{name}.ia3_l"] = product[None, :] if name in inner else product[:, None]
@@ -159,7 +159,7 @@ def _write(folder: Path, tensors: Tensors, config: str) -> None:
     """Write the adapter whole or not at all; raise if the folder is not empty."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InputError(f"export: {folder} is there already and not an empty folder; name another (-o)")
-    # Written beside and then renamed, so that no reader meets half an adapter.
+    # The adapter is written beside its place and then renamed, so that no reader meets half of it.
     beside = folder.parent / f".{folder.name}.{uuid.uuid4().hex}"
     try:
         beside.mkdir(parents=True)

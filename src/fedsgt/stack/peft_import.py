@@ -79,7 +79,7 @@ def _check_config(stack: Stack, config: Mapping[str, Any], folder: Path) -> dict
 def _read_tensors(folder: Path) -> Tensors:
     """Read the adapter's tensors by the model's own names, without the prefix of PEFT's wrapper."""
     try:
-        loaded = load_file(folder / WEIGHTS)  # by torch, because NumPy has no bfloat16
+        loaded = load_file(folder / WEIGHTS)  # torch reads the file, because NumPy has no bfloat16
     except (OSError, SafetensorError) as error:
         raise InputError(f"{folder / WEIGHTS}: cannot be read ({str(error).splitlines()[0]})") from None
     return {name.removeprefix(INSIDE): tensor.float().numpy() for name, tensor in loaded.items()}

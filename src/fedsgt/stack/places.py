@@ -56,7 +56,7 @@ def layer_names(model: nn.Module) -> tuple[str, ...]:
     They are the one list of modules with as many entries as the model's configuration has layers.
     """
     wanted = int(getattr(model.config, "num_hidden_layers", 0))
-    # By length and not by name, which differs between architectures.
+    # The list is found by its length, because its name differs between architectures.
     for name, module in model.named_modules():
         if isinstance(module, nn.ModuleList) and len(module) == wanted:
             return tuple(f"{name}.{index}" for index in range(wanted))

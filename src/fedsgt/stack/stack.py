@@ -47,7 +47,8 @@ class Stack:
         parameters = dict(backbone.model.named_parameters())
         self.head = {name: parameters[name] for name in backbone.head}
         self.kind = make(backbone.model, self.places, settings)
-        # In this order: both replace forward functions, and the layer that modules start in may be the last.
+        # The order matters: both replace forward functions, and the first layer with modules may be the last
+        # one.
         shorten_last_layer(backbone.model, self.places.layers[-1])
         self.lower_layers = LowerLayers(backbone.model, self.places)
         self.opened: dict[str, nn.Parameter] = {}
@@ -147,7 +148,7 @@ class Stack:
         for start in range(0, len(items), size):
             batch = to_device(make_batch(items[start : start + size]), self.device)
             hidden = self.backbone.model.base_model(**batch).last_hidden_state
-            # In float64, because means over slices are taken of them.
+            # Outputs are float64, because means over slices are taken of them.
             found.append(hidden[:, 0].double().cpu().numpy())
         return np.concatenate(found)
 

@@ -64,7 +64,7 @@ class Folder:
         """Remove what killed writers of such objects left behind; writers at work are not disturbed."""
         check_prefix(prefix)
         with reported("clean up", self.root):
-            # Listed before any is removed: the walk must not meet folders that vanish under it.
+            # All files are listed before any is removed: the walk must not meet folders that vanish under it.
             for path in list(self._files(prefix)):
                 finished = finished_path(path)
                 if finished is None:

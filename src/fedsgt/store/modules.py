@@ -98,9 +98,9 @@ class Modules:
 
     def discard(self, key: str) -> None:
         """Destroy the module and all remains of it; the caller must have stopped its writers."""
-        # First, so that nobody reads a module of which only a part is left.
+        # The manifest goes first, so that nobody reads a module of which only a part is left.
         self.objects.delete(_manifest_name(key))
-        # By name even if not listed: a deletion that was cut short becomes durable by doing it again.
+        # The tensors are removed by name even if not listed, which makes an earlier removal durable.
         for name in dict.fromkeys([_tensors_name(key), *self.objects.names(_folder(key))]):
             self.objects.delete(name)
         self.objects.sweep(_folder(key))

@@ -90,7 +90,7 @@ def _deletions(folder: RunFolder) -> list[tuple[str, Deletion]]:
     from fedsgt.unlearning.request import Deletion
 
     clients = load_clients(folder.config, folder.live().description).local
-    # At fixed shares of the list: the same run always gives the same demo.
+    # Chosen at fixed shares of the list, so that the same run always gives the same demo.
     first, second, third = (clients[len(clients) * share // 10] for share in (3, 6, 2))
     last = second.slices - 1
     slices = [part for part in first.cut() if part]  # a client of few records has empty slices

@@ -56,7 +56,7 @@ def forgetting(
     from fedsgt.unlearning.unlearn import recover
 
     folder = open_run(run)
-    recover(folder)  # so that "after" is the system without what is already deleted
+    recover(folder)  # finishes requests that were cut short, so that "after" is the system without their data
     with exit_on_signals(), progress("Attacking") as done:
         found = measure(
             folder,

@@ -45,7 +45,7 @@ def report(
     if evaluate:
         from fedsgt.cli.commands.train import ready_to_train
 
-        ready_to_train()  # before the first import that may load torch
+        ready_to_train()  # comes before the first import that may load torch
     from fedsgt.reporting.report import read_report, write_report
 
     measure = _evaluate if evaluate else None

@@ -70,7 +70,7 @@ def _watch(run: Path, folder: RunFolder, requests: int, every: float, as_json: b
             with Screen(console=console, auto_refresh=False, vertical_overflow="crop") as screen:
                 for found in changes:
                     screen.update(StatusView(console).page(run, found), refresh=True)
-        # Not a terminal, or for programs: a line for each change.
+        # The output is no terminal or is for programs, so each change is a line.
         for found in changes:
             typer.echo(json.dumps(found.to_json()) if as_json else status_line(run, found))
     except KeyboardInterrupt:

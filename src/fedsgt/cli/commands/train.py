@@ -63,7 +63,7 @@ def train_run(run: Config, path: Path) -> None:
     """Train, with progress on standard error and a summary at the end."""
     from fedsgt.cli.views.training import training_view
 
-    started = time.monotonic()  # not the clock of the day, which may be set while training
+    started = time.monotonic()  # the clock of the day may be set while training
     with stoppable(), training_view() as view:
         folder = (train_remote if run.data.partition == "remote" else train_here)(run, path, view)
     trained = view.tally.modules

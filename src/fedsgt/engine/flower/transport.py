@@ -20,7 +20,7 @@ from fedsgt.engine.rounds import RoundStarter, client_order
 from fedsgt.words import LONGEST_MESSAGE, printable
 
 MOST_UNANSWERED = 256 << 20  # bytes of orders under way: the server holds them in memory
-MOST_FAILURES = 3  # in a row, after which a client's program is taken to fail always
+MOST_FAILURES = 3  # failures in a row, after which a client's program is taken to fail always
 END_SECONDS = 60.0  # to wait for the answers at the end of a training
 # A client that is waited for may come back after weeks; its order must not have expired by then.
 LONGEST_WAIT = 30 * 86400.0

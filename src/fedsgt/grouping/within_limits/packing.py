@@ -17,7 +17,7 @@ def lay_in_line(problem: Problem, order: Ints) -> Ints:
 
     A client then touches at most 1 + ceil((S_i - 1) / floor(M/L)) groups, whatever the order.
     """
-    # All in arrays: with a million slices a loop over clients would take seconds.
+    # Everything is done in arrays, because a loop over clients would take seconds for a million slices.
     starts = np.cumsum(problem.slices) - problem.slices
     lengths = problem.slices[order]
     before = np.cumsum(lengths) - lengths

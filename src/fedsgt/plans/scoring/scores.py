@@ -161,7 +161,7 @@ def _last_arrival(chances: NDArray[np.float64]) -> float:
     """Return the expectation as that of the maximum of independent exponentials, without 2^roots terms."""
     from scipy.integrate import quad  # half a second to import, seldom needed
 
-    # In units of the rarest root, so that the integrand has about the same width for every prior.
+    # Times are in units of the rarest root, so that the integrand has about the same width for every prior.
     scale = 1 / chances.min()
     value, _ = quad(lambda t: -np.expm1(np.log1p(-np.exp(-chances * t * scale)).sum()), 0, np.inf, limit=500)
     return float(value * scale)

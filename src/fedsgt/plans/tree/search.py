@@ -27,7 +27,7 @@ from fedsgt.plans.tree.trained_sets import TrainedSets, chain_sets, plan_of, rot
 LARGEST_SEARCHED = 16
 # A shortfall below this share counts as rounding; `_above_floor` decides exactly before a tree is kept.
 ROUNDING = 1e-10
-# From live groups and cost: the value to lower, and how far it is out of bounds.
+# Function of live groups and cost that returns the value to lower, and how far it is out of bounds.
 Goal = Callable[[NDArray[np.float64], float], tuple[float, float]]
 # Called with the share of the work that is done.
 Progress = Callable[[float], None]
@@ -144,7 +144,7 @@ class _Search:
     def best_within(self, start: TrainedSets, passes: float, above_floor: bool) -> TrainedSets:
         """Raise the mean live groups while the cost stays within `passes`."""
         mean = [index for index, count in enumerate(self.requests) if count in horizon(start.groups)]
-        unit = passes / max(float(self.floor[mean].mean()), 1e-9)  # so that live groups and passes compare
+        unit = passes / max(float(self.floor[mean].mean()), 1e-9)  # makes live groups and passes comparable
 
         def goal(curve: NDArray[np.float64], cost: float) -> tuple[float, float]:
             short = self._shortfall(curve) if above_floor else 0.0

@@ -77,7 +77,7 @@ class TrainedSets:
             return False
         grown = self._grow(rng.choice(parents), rng)
         changes[size] = [*changes.get(size, self.levels[size]), grown]
-        # Also a set that was dropped in this very move is refused: it would be no change.
+        # A set that was dropped in this very move is refused too: putting it back would be no change.
         return grown not in self.levels[size]
 
     def _children_have_parents(self, size: int, changes: Changes) -> bool:
