@@ -97,12 +97,29 @@ def stored_files(folder: RunFolder) -> list[StoredFile]:
 
 
 def local_links(folder: RunFolder) -> list[StoredFile]:
-    """List the symbolic links in the run's folder and in a store on the same machine."""
+    """List the symbolic links in the run's folder, in its folders, and in a store on the same machine.
+
+    Links inside the folder of one module, slice or export are not looked for.
+    """
     here, objects = Folder(folder.path), folder.modules.objects
-    found = list(_files_in(here))
+    roots = [(here, False)]
     if isinstance(objects, Folder) and objects.root != here.root:
-        found += _files_in(objects, elsewhere=True)
-    return [file for file in found if not file.plain and file.path.is_symlink()]
+        roots.append((objects, True))
+    return [
+        StoredFile(name, root, plain=False, elsewhere=elsewhere)
+        for root, elsewhere in roots
+        for name in _links_in(root.root)
+    ]
+
+
+def _links_in(place: Path, below: str = "") -> Iterator[str]:
+    # Two levels only: every request waits for this, and a store has thousands of folders on the third.
+    with suppress(FileNotFoundError, NotADirectoryError), os.scandir(place / below) as entries:
+        for entry in entries:
+            if entry.is_symlink():
+                yield f"{below}{entry.name}"
+            elif not below and entry.is_dir(follow_symlinks=False):
+                yield from _links_in(place, f"{entry.name}/")
 
 
 def _files_in(root: Folder, below: str = "", elsewhere: bool = False) -> Iterator[StoredFile]:
