@@ -60,3 +60,11 @@ def test_a_missing_file_a_folder_and_no_toml(tmp_path: Path) -> None:
     path.write_text("plan = 3")
     assert "plan: 3" in refused(path=path)
     assert "not a section" in refused("plan.budget=1", path=path)
+
+
+def test_a_mistake_in_a_file_names_the_file(tmp_path: Path) -> None:
+    """With overrides it may be in one of these, so only the key is named."""
+    path = tmp_path / "run.toml"
+    path.write_text("[plan]\nbugdet = 4\n")
+    assert refused(path=path).startswith(f"{path}: plan.bugdet: unknown key; did you mean budget?")
+    assert refused("plan.seed=1", path=path).startswith("plan.bugdet: unknown key")

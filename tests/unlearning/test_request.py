@@ -76,8 +76,11 @@ def test_what_was_deleted_before_is_refused(images: World, folder: RunFolder) ->
     with pytest.raises(InputError, match=r"slice 1 of client c3 was deleted before, by request no\. 6"):
         unlearn(folder, [Deletion("c3", slices=(1,))])
     unlearn(folder, [Deletion("c3")])
-    with pytest.raises(InputError, match="client c3: there is no record left to delete"):
-        unlearn(folder, [Deletion("c3")])
+    for given in ("c3", "3"):  # a client that is given by its number is named, too
+        with pytest.raises(InputError, match="client c3: there is no record left to delete"):
+            unlearn(folder, [Deletion(given)])
+        with pytest.raises(InputError, match="client c3: no record has the id 'nobody'"):
+            unlearn(folder, [Deletion(given, records=("nobody",))])
     assert problems(folder) == []
 
 

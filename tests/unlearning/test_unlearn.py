@@ -77,7 +77,7 @@ def test_the_same_key_gets_the_first_answer_and_does_nothing(images: World, fold
     assert again.repeated
     assert (again.position, again.certificate) == (first.position, first.certificate)
     assert folder.ledger.head() == head
-    with pytest.raises(InputError, match="came with another request before"):
+    with pytest.raises(InputError, match=rf"came with another request before \(no\. {first.position}\)"):
         unlearn(folder, [Deletion("c3")], key="ticket 7")
     with pytest.raises(InputError, match="key is empty"):
         unlearn(folder, wanted, key=" ")

@@ -41,6 +41,8 @@ app = typer.Typer(
     help="Exact federated unlearning: plan, train, forget, prove.",
     no_args_is_help=True,
     add_completion=False,
+    # Click names the nearest commands already; typer would name them a second time.
+    suggest_commands=False,
     rich_markup_mode="rich",
     # Such tracebacks may show local variables, and these may hold records.
     pretty_exceptions_enable=False,

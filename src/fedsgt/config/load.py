@@ -22,12 +22,15 @@ def load(path: Path | str | None = None, overrides: Iterable[str] = ()) -> Confi
     """
     # Overrides go into the values, not into the model: all of it is validated together.
     values = {} if path is None else read_toml(Path(path))
-    for override in overrides:
+    put = list(overrides)
+    for override in put:
         _put(values, override)
     try:
         return Config.model_validate(values)
     except ValidationError as error:
-        raise InputError(explain(Config, error)) from None
+        # With overrides the mistake may be in one of these instead.
+        where = "" if path is None or put else f"{path}: "
+        raise InputError(where + explain(Config, error)) from None
 
 
 def to_toml(config: Config) -> str:

@@ -98,7 +98,7 @@ def locate(
         if deletion.records is None:
             parts += _slices(folder, so_far, deletion, numbers)
         else:
-            _check_records_are_here(live, deletion.client, numbers)
+            _check_records_are_here(live, numbers)
             # All clients of the batch are read at once, so that each source is read once.
             reader.read(live, also={number for numbers in enrolled for number in numbers})
             parts += _records(so_far, deletion, numbers, reader)
@@ -147,10 +147,11 @@ def _as_entry(live: Live, parts: Sequence[DeletionPart]) -> Entry:
     return Entry(live.position + 1, Kind.REQUEST, "", body, "", "")
 
 
-def _check_records_are_here(live: Live, client: str, numbers: Sequence[int]) -> None:
-    if any(live.description.clients[number].node is not None for number in numbers):
+def _check_records_are_here(live: Live, numbers: Sequence[int]) -> None:
+    enrolled = [live.description.clients[number] for number in numbers]
+    if any(client.node is not None for client in enrolled):
         raise InputError(
-            f"client {client} holds its records itself: it deletes single ones with fedsgt "
+            f"client {enrolled[0].name} holds its records itself: it deletes single ones with fedsgt "
             "withdraw; whole slices, and all that it has, can be deleted here"
         )
 
@@ -177,7 +178,8 @@ def _records(
         hashes = {clients[number].hash_of(missing) for number in numbers}
         before = _request_with(live, lambda part: not hashes.isdisjoint(part["records"]))
         problem = f"no record has the id {missing!r}" if before is None else f"{missing!r} {before}"
-        raise InputError(f"client {deletion.client}: {problem}; nothing was changed")
+        name = clients[numbers[0]].name  # the request may give a number
+        raise InputError(f"client {name}: {problem}; nothing was changed")
     return parts
 
 
@@ -220,7 +222,8 @@ def _slices(folder: RunFolder, live: Live, deletion: Deletion, numbers: Sequence
             scope: Scope = "client" if deletion.slices is None else "slice"
             parts.append(DeletionPart(number, client_hash(salt, name), scope, chosen, counts, ()))
     if not parts:
-        raise InputError(f"client {deletion.client}: there is no record left to delete; nothing was changed")
+        name = described[numbers[0]].name
+        raise InputError(f"client {name}: there is no record left to delete; nothing was changed")
     return parts
 
 

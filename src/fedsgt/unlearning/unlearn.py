@@ -194,7 +194,7 @@ def _body(live: Live, parts: Sequence[DeletionPart]) -> dict[str, Any]:
 def _first_receipt(known: Entry, content: str, key: str) -> Receipt:
     if known.body.get("content") != content:
         raise KeyUsed(
-            f"the key {key!r} came with another request before, at position {known.position}; "
+            f"the key {key!r} came with another request before (no. {known.position}); "
             "a new request needs a key of its own"
         )
     return Receipt.of(known, repeated=True)

@@ -29,6 +29,16 @@ def test_config_errors_have_exit_code_2() -> None:
     assert "did you mean budget" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [(("unlaern",), "'unlearn'"), (("config", "shwo"), "'show'"), (("retrai",), "'retrain'")],
+)
+def test_a_misspelt_command_is_answered_with_the_nearest_once(words: tuple[str, ...], meant: str) -> None:
+    done = fedsgt(*words)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert (done.stderr.count("Did you mean"), done.stderr.count(meant)) == (1, 1)
+
+
 @pytest.fixture
 def file(images: World, tmp_path: Path) -> str:
     path = tmp_path / "tiny.toml"
