@@ -53,7 +53,7 @@ if __name__ == "__main__":
 
 
 def in_a_fresh_process(path: Path, run: Config, *overrides: str) -> Made:
-    """Without what the tests' own process was started with."""
+    """Train in a process without the variables that the tests' own process was started with."""
     from fedsgt.config import to_toml
 
     file = path.with_suffix(".toml")

@@ -152,7 +152,7 @@ def gone(pid: int) -> bool:
 
 
 def wait_for(process: BaseProcess, path: Path, pattern: str) -> None:
-    """Until it has written such a file."""
+    """Wait until it has written such a file."""
     for _ in range(LONG * 100):
         if list(path.glob(pattern)):
             return

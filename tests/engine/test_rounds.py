@@ -42,7 +42,7 @@ def heads(state: Tensors) -> Tensors:
 
 
 def tail(state: Tensors) -> Tensors:
-    """All but the head."""
+    """Return all tensors but those of the head."""
     return {name: array for name, array in state.items() if not name.startswith(HEAD)}
 
 

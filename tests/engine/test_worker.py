@@ -28,7 +28,7 @@ def prepared(images: World) -> Prepared:
 
 @pytest.fixture(scope="module")
 def modules(prepared: Prepared) -> dict[str, Tensors]:
-    """Two that change something."""
+    """Return two modules that change something."""
     stack, rng = prepared.model.stack, np.random.default_rng(0)
     fresh = stack.begin(0, stack.initial_head(0))
     return {

@@ -51,7 +51,7 @@ def sign(federation: Federation, live: Live) -> Sign:
 
 @pytest.fixture(scope="module")
 def asked(federation: Federation, live: Live) -> Envelope:
-    """Two records of client a."""
+    """Return a signed request for two records of client a."""
     key = load_private(federation.settings("a").key)
     (found,) = sign_record_requests(key, live.description.id, federation.client("a"), ["a00", "a01"])
     return found

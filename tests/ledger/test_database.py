@@ -79,7 +79,7 @@ def test_a_disk_that_takes_no_more_at_the_commit(ledger: Ledger, tmp_path: Path)
 
 @pytest.fixture
 def shared_folder() -> Iterator[Path]:
-    """One that any user can enter."""
+    """Yield a folder that any user can enter."""
     folder = Path(tempfile.mkdtemp())
     folder.chmod(0o755)
     yield folder

@@ -90,7 +90,7 @@ def line_from(process: subprocess.Popen[str]) -> str:
 
 @contextmanager
 def children(script: str, url: str, names: str) -> Iterator[list[subprocess.Popen[str]]]:
-    """One child for each letter, all started when all are ready."""
+    """Start a child for each letter, all at once when all are ready."""
     if not names:
         yield []
         return

@@ -52,7 +52,7 @@ def deleted(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def files_of(path: Path) -> set[str]:
-    """All names in a folder that are not folders, links among them."""
+    """Return all names in a folder that are not folders, links among them."""
     return {
         place.relative_to(path).as_posix()
         for place in path.rglob("*")

@@ -210,7 +210,7 @@ class CrashError(BaseException):
 def test_a_crash_while_it_is_made_leaves_nothing_visible(
     prepared: tuple[Config, Description], tmp_path: Path
 ) -> None:
-    """At each of its steps in turn."""
+    """The process is killed at each of its steps in turn."""
     run, description = prepared
     crashed = [step for step in range(1, 40) if crashes(tmp_path / str(step), step, run, description)]
     assert crashed == list(range(1, len(crashed) + 1))

@@ -49,7 +49,7 @@ class Scene:
         folder.ledger.close()
 
     def delete(self, folder: Path, step: int | None) -> bool:
-        """In another process; whether it came to its end."""
+        """Delete in another process; return whether it came to its end."""
         arguments = (folder, self.client, (self.record,), step, self.root / "count")
         child = self.processes.Process(target=delete_and_die, args=arguments)
         child.start()
@@ -115,7 +115,7 @@ def test_killed_at_every_step(scene: Scene, steps: int, tmp_path: Path) -> None:
 
 
 def test_killed_twice(scene: Scene, steps: int, tmp_path: Path) -> None:
-    """Also while it finishes what the first left."""
+    """The second process is killed too, while it finishes what the first left."""
     for first, second in ((steps // 2, steps // 3), (2 * steps // 3, 5), (steps - 3, 2)):
         folder = copied(scene.source, tmp_path / f"run-{first}-{second}")
         folder.ledger.close()

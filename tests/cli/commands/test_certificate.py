@@ -17,7 +17,7 @@ from fedsgt.certificates.signatures import sign, write_certificate
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Two certificates and their public key."""
+    """Return two certificates and their public key."""
     for position, choices in ((7, ()), (9, ("grouping: bac looked at data content",))):
         write_certificate(tmp_path, certificate(position, choices), KEY)
     (tmp_path / "public.pem").write_text(KEY.public_text)
@@ -29,7 +29,7 @@ def verify(folder: Path, *arguments: str, key: str = "public.pem") -> Done:
 
 
 def fails(done: Done, code: int, said: str) -> None:
-    """One line says why, and nothing else is said."""
+    """Check that the error is one line, and that nothing else is printed."""
     assert (done.returncode, done.stdout) == (code, "")
     assert done.stderr.startswith("fedsgt: ")
     assert done.stderr.count("\n") == 1

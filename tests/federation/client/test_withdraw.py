@@ -55,7 +55,7 @@ def states(outcomes: list[Outcome]) -> list[str]:
 
 
 def deleted(federation: Federation, run: str = "x") -> list[str]:
-    """All hashes of records that the ledger says were deleted, as often as it says so."""
+    """Return all hashes of records that the ledger says were deleted, as often as it says so."""
     parts = [part for entry in federation.requests(run) for part in entry.body["parts"]]
     return [code for part in parts for code in part["records"]]
 

@@ -21,7 +21,7 @@ def client(
     ],
 ) -> None:
     """Run a client until Ctrl-C: it stays connected, and trains on its own data for the server."""
-    ready_to_train()  # the process that trains inherits it
+    ready_to_train()  # the process that trains inherits the environment
     from fedsgt.federation.client.supernode import supervise_node
     from fedsgt.federation.processes import flower_command, only_one
     from fedsgt.federation.settings import load_client
@@ -29,8 +29,10 @@ def client(
     settings = load_client(config)
     flower_command("flower-supernode")
     _check_files(settings, config)
+    # Two nodes with one key would throw each other off the server.
     with only_one(settings.folder, "client"):
         typer.echo(f"{settings.name}: data {settings.data.source}, server {settings.server}")
+        # Withdrawals come before any training, so that no run learns from withdrawn records again.
         _send_pending(settings)
         supervise_node(settings, config, typer.echo)
     typer.echo(f"{settings.name}: stopped")

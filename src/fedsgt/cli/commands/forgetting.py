@@ -48,6 +48,7 @@ def forgetting(
     ] = None,
 ) -> None:
     """Measure how well an attacker tells deleted records from unseen ones. Only for simulations."""
+    # A wrong path is told now, and not after minutes of training.
     if plot is not None:
         check_plot(plot)
     ready_to_train()

@@ -29,6 +29,7 @@ def runs(
     for path in find_runs(folder):
         try:
             found.append(summary_json(open_run(path)))
+        # A damaged run must not hide the others.
         except InputError as error:
             typer.echo(f"fedsgt: left out: {error}", err=True)
     if as_json:

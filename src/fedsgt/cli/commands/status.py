@@ -1,4 +1,4 @@
-"""`fedsgt status`: show what is live of a run, what requests did to it, and how long it will last."""
+"""`fedsgt status`: show a run's live modules, its requests so far, and how long it will last."""
 
 from __future__ import annotations
 
@@ -73,6 +73,7 @@ def _watch(run: Path, folder: RunFolder, requests: int, every: float, as_json: b
         # The output is no terminal or is for programs, so each change is a line.
         for found in changes:
             typer.echo(json.dumps(found.to_json()) if as_json else status_line(run, found))
+    # Ctrl-C is the way to end a watch, so it is no error.
     except KeyboardInterrupt:
         return
 

@@ -57,6 +57,7 @@ def verify(
 
 def _rebuild(folder: RunFolder) -> Rebuild | None:
     """Return a function that rebuilds on remote clients; None if the records are here."""
+    # The rebuilding process inherits the environment that is set here.
     if folder.config.data.partition != "remote":
         ready_to_train()
         return None

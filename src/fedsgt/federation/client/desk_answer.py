@@ -53,6 +53,7 @@ def ask(settings: ClientSettings, envelope: Envelope) -> Granted | Denied:
     if given is not None:
         return _granted(settings, envelope, given)
     reason = told.get("error")
+    # An error of the server is no decision: the request may still be carried out later.
     if status >= 500 or not isinstance(reason, str):
         raise Unanswered(f"the desk at {settings.desk} could not answer (HTTP {status})")
     if reason == "replayed":
@@ -63,8 +64,7 @@ def ask(settings: ClientSettings, envelope: Envelope) -> Granted | Denied:
 
 def _post(settings: ClientSettings, envelope: Envelope) -> tuple[int, dict[str, Any]]:
     try:
-        # Only this authority is trusted and no proxy is used, so that nobody else can read the request or
-        # answer.
+        # Only this authority is trusted, and no proxy is used: nobody else can read the request or answer.
         trusted = ssl.create_default_context(cafile=settings.ca)
     except OSError as error:
         why = error.strerror or error

@@ -45,6 +45,7 @@ class FolderModuleCache:
         gone = [path for path in self._files() if path.name not in wanted]
         for path in gone:
             path.unlink()
+        # Synced, so that no power cut brings a destroyed module back.
         if gone:
             sync_folder(self.folder)
 

@@ -27,7 +27,7 @@ CHANGED = (
 )
 LEAVING = "it is deleting records of its slices, and the server's desk has not answered yet"
 CLIENT = "client"  # key of the node's configuration: the client's settings
-TOLD = {CHANGED, LEAVING}
+TOLD = {CHANGED, LEAVING}  # problems that the server may read
 UNTOLD = "something is wrong on its machine; what it is stands in its own log (executor.log)"
 
 
@@ -50,6 +50,7 @@ class DiscreetNode:
     def train(self, order: TrainingOrder) -> TrainingAnswer:
         with discreet():
             answer = self.trainer.train(order)
+        # Only texts that are known to name no record go to the server; the others stay in this log.
         for problem in set(answer.problems.values()) - TOLD:
             print(f"fedsgt: {problem}", file=sys.stderr, flush=True)
         told = {key: said if said in TOLD else UNTOLD for key, said in answer.problems.items()}
