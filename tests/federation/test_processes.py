@@ -1,4 +1,4 @@
-"""The processes of a deployment, for real: SuperLink and SuperNode on this machine, with TLS and keys."""
+"""Child processes end with their parent, and one server at a time runs on a folder."""
 
 from __future__ import annotations
 
@@ -8,10 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from deployment import (
-    command_of,
-    until,
-)
+from deployment import command_of, until
 from remote_world import ended_at_last
 
 from fedsgt.errors import InputError

@@ -9,10 +9,7 @@ from pathlib import Path
 
 import pytest
 from command import fedsgt
-from deployment import (
-    PATIENCE,
-    Deployment,
-)
+from deployment import PATIENCE, Deployment
 from remote_world import ended_at_last
 
 from fedsgt.federation.server.superlink import SuperLink

@@ -11,12 +11,7 @@ from pathlib import Path
 
 import pytest
 from command import fedsgt
-from deployment import (
-    PATIENCE,
-    Deployment,
-    children_of,
-    command_of,
-)
+from deployment import PATIENCE, Deployment, children_of, command_of
 from remote_world import ended_at_last
 
 

@@ -1,4 +1,4 @@
-"""`fedsgt train` and the commands about a run, as a new user meets them: right input and wrong."""
+"""`fedsgt init` and `fedsgt train`, as a new user meets them: right input and wrong."""
 
 from __future__ import annotations
 

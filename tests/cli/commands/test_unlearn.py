@@ -1,4 +1,4 @@
-"""`fedsgt unlearn`, `retrain`, `rejoin`, `audit` as a person uses them."""
+"""`fedsgt unlearn` as a person uses it: dry runs, batches, wrong input, and interrupted requests."""
 
 from __future__ import annotations
 

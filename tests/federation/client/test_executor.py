@@ -5,12 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from deployment import (
-    Deployment,
-    finished,
-    tiny_app,
-    until,
-)
+from deployment import Deployment, finished, tiny_app, until
 from flwr.app import Context, Message
 
 from fedsgt.engine.flower.local import LocalGrid

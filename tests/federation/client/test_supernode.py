@@ -5,10 +5,7 @@ from __future__ import annotations
 import os
 
 import pytest
-from deployment import (
-    Deployment,
-    until,
-)
+from deployment import Deployment, until
 
 from fedsgt.errors import InputError
 from fedsgt.federation.client.supernode import NEWS, SuperNode, _quoted

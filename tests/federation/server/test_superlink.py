@@ -7,14 +7,7 @@ import tomllib
 
 import httpx
 import pytest
-from deployment import (
-    Deployment,
-    children_of,
-    public_key_of,
-    register_oneself,
-    status_from_outside,
-    until,
-)
+from deployment import Deployment, children_of, public_key_of, register_oneself, status_from_outside, until
 
 from fedsgt.engine.flower.internals import ListNodesRequest
 from fedsgt.errors import InputError
