@@ -82,7 +82,7 @@ def partition_dirichlet(labels: Sequence[int], clients: int, alpha: float, seed:
         raise InputError(f"alpha is {alpha}; allowed: positive and finite")
     rng = _generator(seed)
     parts = _hand_out(codes, _dirichlet_counts(rng, np.bincount(codes), np.full(clients, float(alpha))))
-    # The same generator is used after all labels are dealt, as in flwr-datasets.
+    # Shuffled by the same generator and after all labels are dealt, as in flwr-datasets.
     for part in parts:
         rng.shuffle(part)
     return parts

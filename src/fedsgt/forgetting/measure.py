@@ -126,7 +126,7 @@ def measure(
     before = EarlierSystem.of(folder, live.description, attacked, predictor.strategy)
     rounds = shadow_rounds or _sequence_rounds(before)
     shadow = ShadowModels.of(before, attacked, shadows, rounds, seed)
-    # Told before it happens: training on deleted records is for simulations only.
+    # The caller is warned before deleted records are trained on again.
     begin(attacked.deleted)
     told, shadows_told = experiment(folder, live, before, shadow, progress)
     labels = labels_of(attacked.records)

@@ -19,7 +19,7 @@ from fedsgt.federation.settings import load_client
 
 @pytest.fixture(scope="module")
 def federation(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Made once; tests that change it take a copy."""
+    """Return a federation that is made once; tests that change it take a copy."""
     folder = tmp_path_factory.mktemp("federation") / "keys"
     make_authority(folder, ["fed.example.org", "::1"], port=19092, desk_port=19093)
     make_client(folder, "a")

@@ -180,7 +180,7 @@ def test_the_number_of_labels_is_declared_and_never_counted(tmp_path: Path) -> N
     assert load_dataset(plain, TEXT, labels=5).label_count == 5
     table = load_dataset(named, TEXT)
     assert (table.label_count, table.label_names) == (3, ("no", "yes", "perhaps"))
-    # What is set stands above what the file says, and names that do not fit are dropped.
+    # A setting wins over the file, and names that do not fit are dropped.
     table = load_dataset(named, TEXT, labels=4)
     assert (table.label_count, table.label_names) == (4, None)
     with pytest.raises(InputError, match="has 1 label; allowed: at least 2"):
