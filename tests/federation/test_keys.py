@@ -1,4 +1,4 @@
-"""The parties' folders are made once, whole and private; TLS and Flower take what is in them."""
+"""The folders of a federation are made once, whole and private; Flower takes the keys in them."""
 
 from __future__ import annotations
 

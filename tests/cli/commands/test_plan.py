@@ -1,4 +1,4 @@
-"""`fedsgt plan` and `fedsgt config` as a person and as a program use them."""
+"""`fedsgt plan` as a person and as a program use it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Flower engine gives the bytes of the in-process one, in few rounds, whatever single clients do."""
+"""The Flower engine: what single clients send is refused by name, and the round goes on."""
 
 from __future__ import annotations
 
