@@ -8,7 +8,7 @@ import pytest
 from paper_run import delete, describe, fill, paper_run, rebuild
 
 from fedsgt.ledger.kinds import Kind
-from fedsgt.reporting.history import LiveCounts
+from fedsgt.reporting.history import History, LiveCounts, count_live, history
 from fedsgt.reporting.status import run_status
 from fedsgt.runs.folder import RunFolder
 
@@ -104,3 +104,22 @@ def test_requests_in_words(folder: RunFolder) -> None:
         writer.append(Kind.REQUEST, {"parts": parts, "groups": [0, 1, 2], "modules_died": 9})
     (served,) = run_status(folder).past.requests
     assert served.deleted == "1 record, 2 slices (60 records), 1 whole client (20 records)"
+
+
+def test_modules_that_sequences_share_are_counted_once() -> None:
+    assert count_live([(0, 1, 2), (0, 1, 3), (2,), ()]) == LiveCounts(5, 3)
+    assert count_live([(0, 1), (0, 1), (0,)]) == LiveCounts(2, 2)
+    assert count_live([(), ()]) == count_live([]) == LiveCounts(0, 0)
+
+
+def test_the_history_says_whether_it_was_retrained_and_what_is_not_known(folder: RunFolder) -> None:
+    def now() -> History:
+        return history(folder.live(), folder.ledger.entries(), folder.present())
+
+    assert (now().retrained, now().groups_unknown) == (False, False)
+    delete(folder, 0)
+    assert (now().retrained, now().groups_unknown) == (False, False)
+    rebuild(folder)
+    # The description of before is gone, and with it the number of groups that were live then.
+    assert (now().retrained, now().groups_unknown) == (True, True)
+    assert now().steps[-1].live_counts == LiveCounts(9, 3)

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
-from tiny_deletions import copied, problems, record_in, trained_run
+from tiny_deletions import bytes_of, copied, problems, record_in, trained_run
 from tiny_world import World
 
 from fedsgt.engine.cache import ActivationCache
 from fedsgt.runs.artefacts import bury_activations
+from fedsgt.runs.dependencies import Dead
+from fedsgt.runs.destruction import destroy, doomed, sweep
 from fedsgt.runs.folder import RunFolder
 from fedsgt.serving.export import export_sequence
 from fedsgt.unlearning.request import Deletion
-from fedsgt.unlearning.unlearn import unlearn
+from fedsgt.unlearning.unlearn import accept, unlearn
 
 # Modules in the top layer only, so that there are kept activations to destroy.
 SETTINGS = ("peft.layers=1", "engine.trackers=[]")
@@ -88,3 +91,60 @@ def test_destroyed_activations_cannot_be_written_again(folder: RunFolder) -> Non
     assert cache.get(other) is not None
     folder.sweep()
     assert not (folder.cache / mark).exists()
+
+
+def condemned_slice(folder: RunFolder) -> Dead:
+    """Return what is dead once a request for a slice of client c0 is in force, and nothing is destroyed."""
+    accept(folder, [Deletion("c0", slices=(0,))])
+    return Dead.at(folder.live())
+
+
+def test_what_is_listed_is_what_is_destroyed(folder: RunFolder) -> None:
+    dead = condemned_slice(folder)
+    before = bytes_of(folder.path)
+    listed = {artefact.name: artefact for artefact in doomed(folder, dead)}
+    with folder.publishing():
+        destroy(folder, dead)
+    after = bytes_of(folder.path)
+    gone = {name for name in before if after.get(name) != before[name]}
+    assert gone == set(listed)
+    (mark,) = folder.live().hit_slices()
+    # Of the metrics only lines go, and an empty file stands in for destroyed activations.
+    assert {name for name in after if name not in before or name in gone} == {
+        f"cache/{mark}",
+        "metrics.jsonl",
+    }
+    for name, artefact in listed.items():
+        if name != "metrics.jsonl":
+            assert artefact.sha256 == hashlib.sha256(before[name]).hexdigest()
+            assert artefact.module is None or artefact.module in dead.modules
+    assert {artefact.module for artefact in listed.values() if artefact.kind == "module"} == dead.modules
+
+
+def test_destroyed_again_nothing_more_is_found(folder: RunFolder) -> None:
+    """As when a killed deletion is completed later."""
+    dead = condemned_slice(folder)
+    shares: list[float] = []
+    with folder.publishing():
+        destroy(folder, dead, shares.append)
+        assert shares == sorted(shares)
+        assert shares[-1] == 1
+        after = bytes_of(folder.path)
+        assert doomed(folder, dead) == []
+        destroy(folder, dead)
+    assert bytes_of(folder.path) == after
+
+
+def test_a_sweep_removes_what_stopped_writers_left_and_nothing_else(
+    folder: RunFolder, tmp_path: Path
+) -> None:
+    before = bytes_of(folder.path)
+    left = folder.path / ".0123456789abcdef.run.json"
+    left.write_text("half")
+    (tmp_path / "mine").write_text("mine")
+    (folder.path / "notes").symlink_to(tmp_path / "mine")
+    sweep(folder)
+    assert not left.exists()
+    assert (folder.path / "notes").is_symlink()
+    (folder.path / "notes").unlink()
+    assert bytes_of(folder.path) == before
