@@ -3,51 +3,19 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from rebuild_child import warm
-from tiny_world import Quiet, World
 
-from fedsgt.build.train import train
-from fedsgt.config import Config
 from fedsgt.errors import InputError
 from fedsgt.proof.verify import verify
-from fedsgt.runs.folder import RunFolder, open_run
+from fedsgt.runs.folder import RunFolder
 from fedsgt.unlearning.request import Deletion
 from fedsgt.unlearning.unlearn import accept
 
-
-@pytest.fixture(scope="module")
-def config(images: World) -> Config:
-    return images.config("peft.layers=1")
-
-
-@pytest.fixture(scope="module")
-def trained(config: Config, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("verify") / "run"
-    train(config, path, Quiet()).ledger.close()
-    return path
-
-
-@pytest.fixture
-def folder(trained: Path, tmp_path: Path) -> RunFolder:
-    return open_run(shutil.copytree(trained, tmp_path / "run"))
-
-
-@pytest.fixture(autouse=True)
-def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Make temporary folders in one known place; none may be left in the end."""
-    warm()  # has a folder of its own, from its first use on
-    place = tmp_path / "temporary"
-    place.mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(place))
-    yield place
-    assert list(place.iterdir()) == []
+pytestmark = pytest.mark.usefixtures("temporary")
 
 
 def test_interrupted_in_the_middle(folder: RunFolder, temporary: Path) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
 import pyarrow as pa
@@ -23,37 +21,7 @@ from fedsgt.runs.folder import RunFolder, create_run, open_run
 from fedsgt.unlearning.request import Deletion
 from fedsgt.unlearning.unlearn import accept, unlearn
 
-SEQUENCES = [[0, 1, 2], [2, 0, 1], [1, 2, 0]]
-
-
-@pytest.fixture(scope="module")
-def config(images: World) -> Config:
-    return images.config("peft.layers=1")
-
-
-@pytest.fixture(scope="module")
-def trained(config: Config, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("verify") / "run"
-    folder = train(config, path, Quiet())
-    assert folder.description.sequences == SEQUENCES
-    folder.ledger.close()
-    return path
-
-
-@pytest.fixture
-def folder(trained: Path, tmp_path: Path) -> RunFolder:
-    return open_run(shutil.copytree(trained, tmp_path / "run"))
-
-
-@pytest.fixture(autouse=True)
-def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Make temporary folders in one known place; none may be left in the end."""
-    warm()  # has a folder of its own, from its first use on
-    place = tmp_path / "temporary"
-    place.mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(place))
-    yield place
-    assert list(place.iterdir()) == []
+pytestmark = pytest.mark.usefixtures("temporary")
 
 
 @pytest.fixture(scope="module")

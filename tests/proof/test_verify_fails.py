@@ -28,23 +28,6 @@ from fedsgt.unlearning.unlearn import unlearn
 Groups = tuple[int, ...]
 
 
-@pytest.fixture(scope="module")
-def config(images: World) -> Config:
-    return images.config("peft.layers=1")
-
-
-@pytest.fixture(scope="module")
-def trained(config: Config, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("wrong") / "run"
-    train(config, path, Quiet()).ledger.close()
-    return path
-
-
-@pytest.fixture
-def folder(trained: Path, tmp_path: Path) -> RunFolder:
-    return open_run(shutil.copytree(trained, tmp_path / "run"))
-
-
 def verdicts(found: Verification) -> dict[Groups, str]:
     assert len({entry.groups for entry in found.modules}) == len(found.modules)
     return {entry.groups: entry.verdict for entry in found.modules}
