@@ -54,7 +54,11 @@ CASES: list[tuple[MadeOf, bool, bool]] = [
 ]
 
 
-@pytest.mark.parametrize(("made_of", "at_first", "afterwards"), CASES, ids=str)
+# Numbered: the text of a set is not the same in every process, and workers must collect the same names.
+NAMES = [f"{type(made_of).__name__}-{number}" for number, (made_of, _, _) in enumerate(CASES)]
+
+
+@pytest.mark.parametrize(("made_of", "at_first", "afterwards"), CASES, ids=NAMES)
 def test_what_is_reached_by_anything_dead(made_of: MadeOf, at_first: bool, afterwards: bool) -> None:
     assert (NONE_DEAD.reaches(made_of), SOME_DEAD.reaches(made_of)) == (at_first, afterwards)
 
