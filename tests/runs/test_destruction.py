@@ -109,7 +109,7 @@ def test_what_is_listed_is_what_is_destroyed(folder: RunFolder) -> None:
     gone = {name for name in before if after.get(name) != before[name]}
     assert gone == set(listed)
     (mark,) = folder.live().hit_slices()
-    # Of the metrics only lines go, and an empty file stands in for destroyed activations.
+    # Metrics lose single lines only, and an empty file stands in for destroyed activations.
     assert {name for name in after if name not in before or name in gone} == {
         f"cache/{mark}",
         "metrics.jsonl",
@@ -122,7 +122,7 @@ def test_what_is_listed_is_what_is_destroyed(folder: RunFolder) -> None:
 
 
 def test_destroyed_again_nothing_more_is_found(folder: RunFolder) -> None:
-    """As when a killed deletion is completed later."""
+    """Complete a deletion a second time, as after a kill."""
     dead = condemned_slice(folder)
     shares: list[float] = []
     with folder.publishing():

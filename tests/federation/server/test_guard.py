@@ -34,7 +34,7 @@ def test_from_outside_only_the_interface_of_nodes_is_open(client: str, path: str
 
 @pytest.mark.parametrize("client", [None, ("no address", 1), ("", 1)])
 def test_a_sender_that_is_not_known_is_from_elsewhere(client: tuple[str, int] | None) -> None:
-    """As behind a socket of a file, or a proxy that says nothing of use."""
+    """Refuse a caller without an address, such as one behind a Unix socket."""
     transport = httpx.ASGITransport(Guard(PlainTextResponse("in")), client=client)  # type: ignore[arg-type]
 
     async def ask() -> httpx.Response:
