@@ -27,20 +27,40 @@ def folder(source: Path, tmp_path: Path) -> RunFolder:
     return copied(source, tmp_path / "run")
 
 
-def test_clients_are_named_or_numbered(folder: RunFolder) -> None:
-    first = preview(folder, [Deletion("c2")])[2]
-    second = preview(folder, [Deletion("2")])[2]
-    assert first == second
+@pytest.mark.parametrize("simulated", [True, False])
+def test_a_number_is_never_an_index(simulated: bool) -> None:
+    """Three hospitals are called by numbers: the second of them is not client 1 (definition 11)."""
+    hospitals = describe([(0, 1, 2)], [1, 1, 1], names=["101", "7", "23"])
+    assert enrolments(hospitals, "7", simulated) == [1]
+    for unknown in ("1", "0", "2", "07", "client-1"):
+        with pytest.raises(InputError, match=f"client '{unknown}' is not in this run, which has 3 clients"):
+            enrolments(hospitals, unknown, simulated)
+
+
+def test_a_number_stands_for_the_name_of_a_simulated_client() -> None:
+    names = [f"client-{number:02d}" for number in range(12)]
+    dealt = describe([(0, 1)], [1] * 12, names=names)
+    assert enrolments(dealt, "3", simulated=True) == enrolments(dealt, "client-03") == [3]
+    assert enrolments(dealt, "11", simulated=True) == [11]
+    for given, simulated in (("12", True), ("3", False), ("client-3", True)):
+        with pytest.raises(InputError, match="is not in this run"):
+            enrolments(dealt, given, simulated)
+
+
+def test_given_clients_have_no_numbers(folder: RunFolder) -> None:
+    """The owners are named by the source, so that 2 is nobody here, neither c2 nor the third client."""
+    with pytest.raises(InputError, match="client '2' is not in this run"):
+        preview(folder, [Deletion("2")])
 
 
 WRONG: dict[str, tuple[list[Deletion], str]] = {
-    "client": ([Deletion("nobody")], "client 'nobody' is not in this run; its 4 clients are c0, c1, c2"),
+    "client": ([Deletion("nobody")], "client 'nobody' is not in this run, which has 4 clients: c0, c1, c2"),
     "number": ([Deletion("4")], "client '4' is not in this run"),
     "slice": ([Deletion("c0", slices=(2,))], "client c0 has no slice 2; it has 0 to 1"),
     "negative": ([Deletion("c0", slices=(-1,))], "client c0 has no slice -1"),
-    "record": ([Deletion("c0", records=("r999",))], "client c0: no record has the id 'r999'"),
-    "another's record": ([Deletion("c0", records=("r001",))], "client c0: no record has the id 'r001'"),
-    "one of a batch": ([Deletion("c1"), Deletion("c0", records=("r999",))], "no record has the id 'r999'"),
+    "record": ([Deletion("c0", records=("r999",))], "client c0: it never registered a record 'r999'"),
+    "another's record": ([Deletion("c0", records=("r001",))], "client c0: it never registered a record 'r001'"),
+    "one of a batch": ([Deletion("c1"), Deletion("c0", records=("r999",))], "it never registered a record 'r999'"),
     "nothing": ([], "the request is empty"),
 }
 
@@ -76,11 +96,13 @@ def test_what_was_deleted_before_is_refused(images: World, folder: RunFolder) ->
     with pytest.raises(InputError, match=r"slice 1 of client c3 was deleted before, by request no\. 6"):
         unlearn(folder, [Deletion("c3", slices=(1,))])
     unlearn(folder, [Deletion("c3")])
-    for given in ("c3", "3"):  # a client that is given by its number is named, too
-        with pytest.raises(InputError, match="client c3: there is no record left to delete"):
-            unlearn(folder, [Deletion(given)])
-        with pytest.raises(InputError, match="client c3: no record has the id 'nobody'"):
-            unlearn(folder, [Deletion(given, records=("nobody",))])
+    with pytest.raises(InputError, match="client c3: there is no record left to delete"):
+        unlearn(folder, [Deletion("c3")])
+    with pytest.raises(InputError, match="client c3: it never registered a record 'nobody'"):
+        unlearn(folder, [Deletion("c3", records=("nobody",))])
+    held = next(row.id for row in images.rows if row.client == "c3")
+    with pytest.raises(InputError, match=f"'{held}' was deleted before, by request no. "):
+        unlearn(folder, [Deletion("c3", records=(held,))])
     assert problems(folder) == []
 
 
@@ -127,11 +149,9 @@ def test_a_client_is_all_its_enrolments() -> None:
     # Neither another client's name that begins alike, nor one that never rejoined.
     assert enrolments(description, "a") == [0, 3, 4]
     assert enrolments(description, "a~2") == [3]
-    # A name comes before a number.
     assert enrolments(description, "1") == [2]
-    assert enrolments(description, "0") == enrolments(description, "a")
-    for unknown in ("c", "a~4", "9", "-1", ""):
-        with pytest.raises(InputError, match=r"is not in this run; its 7 clients are a, b, 1, \.\.\., or 0"):
+    for unknown in ("c", "a~4", "0", "9", "-1", ""):
+        with pytest.raises(InputError, match=r"not in this run, which has 7 clients: a, b, 1, a~2, a~10, \.\.\.;"):
             enrolments(description, unknown)
 
 

@@ -17,6 +17,7 @@ from fedsgt.errors import InputError
 from fedsgt.runs.description import Description
 from fedsgt.runs.folder import RunFolder
 from fedsgt.runs.records import ClientData, load_clients
+from fedsgt.runs.register import Registers
 from fedsgt.runs.state import DeletedData
 from fedsgt.runs.traffic import add_traffic
 
@@ -28,9 +29,16 @@ class ClientAccess(Protocol):
     """One way to reach a run's clients: on this machine, or over a network."""
 
     def load_clients(
-        self, run: Config, known: Description | None = None, erased: Mapping[int, DeletedData] | None = None
+        self,
+        run: Config,
+        known: Description | None = None,
+        erased: Mapping[int, DeletedData] | None = None,
+        registers: Registers | None = None,
     ) -> ClientData:
-        """Return the clients as far as they are known here, without erased records."""
+        """Return the clients as far as they are known here, without erased records.
+
+        `registers` has the ids that the clients of a known run registered.
+        """
 
     def engine(self, folder: RunFolder, prepared: Prepared, tell: Listener) -> AbstractContextManager[Engine]:
         """Open an engine that trains on the clients' records and tells events to `tell`."""
@@ -43,14 +51,18 @@ class LocalClients:
     """Clients whose records are all on this machine, in the run's source."""
 
     def load_clients(
-        self, run: Config, known: Description | None = None, erased: Mapping[int, DeletedData] | None = None
+        self,
+        run: Config,
+        known: Description | None = None,
+        erased: Mapping[int, DeletedData] | None = None,
+        registers: Registers | None = None,
     ) -> ClientData:
         if run.data.partition == "remote":
             raise InputError(
                 "data.partition is remote: the clients' records are not here; train this run with "
                 "--engine flower, and engine.server set to the folder of fedsgt server"
             )
-        return load_clients(run, known, erased)
+        return load_clients(run, known, erased, registers=registers)
 
     @contextmanager
     def engine(self, folder: RunFolder, prepared: Prepared, tell: Listener) -> Iterator[Engine]:

@@ -18,6 +18,7 @@ from fedsgt.grouping import Grouping
 from fedsgt.plans import Plan
 from fedsgt.runs.description import ClientEntry, Description, ModuleEntry
 from fedsgt.runs.records import ClientData, load_clients, load_test
+from fedsgt.runs.register import Registers
 from fedsgt.runs.state import DeletedData
 from fedsgt.stack.model import OpenModel, open_model
 from fedsgt.store import Modules
@@ -71,10 +72,13 @@ class Prepared:
 
 
 def prepare(
-    run: Config, known: Description | None = None, erased: Mapping[int, DeletedData] | None = None
+    run: Config,
+    known: Description | None = None,
+    erased: Mapping[int, DeletedData] | None = None,
+    registers: Registers | None = None,
 ) -> Prepared:
     """Prepare a new run, or a known one without its erased records, in the groups decided then."""
-    return prepare_clients(run, load_clients(run, known, erased), known)
+    return prepare_clients(run, load_clients(run, known, erased, registers=registers), known)
 
 
 def prepare_clients(run: Config, data: ClientData, known: Description | None = None) -> Prepared:
@@ -112,8 +116,8 @@ def _assemble(
 def describe(prepared: Prepared, known: Description | None = None, as_of: int = 0) -> Description:
     """Describe a prepared run: a new one, or a known one with the deletions up to `as_of`."""
     names = prepared.data.label_names
-    # A client that came back has its records in a source of its own, which only the known run can tell.
-    sources = {client.name: client.source for client in known.clients} if known else {}
+    # Only the known run can tell the source of a client that came back, and what each client registered.
+    kept = {client.name: client for client in known.clients} if known else {}
     return Description(
         id=known.id if known else "",
         as_of=as_of,
@@ -127,8 +131,9 @@ def describe(prepared: Prepared, known: Description | None = None, as_of: int = 
                 name=client.name,
                 slices=list(client.fingerprints()),
                 records=list(client.slice_sizes()),
-                source=sources.get(client.name),
+                source=kept[client.name].source if client.name in kept else None,
                 node=client.node,
+                register_hash=kept[client.name].register_hash if client.name in kept else None,
             )
             for client in prepared.clients
         ],

@@ -18,6 +18,7 @@ from fedsgt.files.optional import check_flower
 from fedsgt.ledger.kinds import MODULES_CHANGED, Kind
 from fedsgt.runs.description import Description, ModuleEntry
 from fedsgt.runs.folder import RunFolder, anchored, check_config, create_run, read_description
+from fedsgt.runs.register import Registers, new_registers
 from fedsgt.runs.state import Live
 from fedsgt.store import Manifest, open_objects
 from fedsgt.words import counted
@@ -41,7 +42,7 @@ def train(
         prepared = prepare_clients(config, access.load_clients(config))
         # Every record is checked before anything is written: a bad one leaves no folder behind.
         prepared.check_contents(lambda share: tell(DataChecked(share)))
-        folder = create_run(path, prepared.run, describe(prepared))
+        folder = create_run(path, prepared.run, describe(prepared), new_registers(prepared.data.local))
         with folder.locked():
             _build(folder, prepared, tell, access)
         return folder
@@ -76,7 +77,7 @@ def bring_up_to_date(
     while True:
         live = live_after_recovery(folder, recover)
         known = live.description
-        data = access.load_clients(folder.config, known, live.deleted)
+        data = access.load_clients(folder.config, known, live.deleted, Registers(folder.path, known))
         prepared = prepare_clients(folder.config, data, known)
         # Without a deletion the description must stay the same, byte for byte.
         fresh = describe(prepared, known, live.position if live.dead else known.as_of)
@@ -86,7 +87,9 @@ def bring_up_to_date(
                 continue  # another deletion came in while the records were loaded
             if difference is not None:
                 raise InputError(
-                    f"{folder.path}: {difference} since this run was made; give another folder with -o"
+                    f"{folder.path}: {difference} since this run was made; give another folder with -o, or, "
+                    "if records were taken out of the source, delete them from this run too "
+                    "(fedsgt unlearn RUN --subject ID)"
                 )
             if live.dead:
                 folder.describe_anew(fresh)

@@ -114,12 +114,20 @@ class Client:
         """Return the salted hash under which others know a deleted record of this client."""
         return record_hash(self.salt, self.name, record_id)
 
+    def slice_of(self, record_id: str) -> int:
+        """Return the slice of a record of this id, whether the client has such a record or not."""
+        return slice_of(record_id, self.slicing_seed, self.slices)
+
+    def slices_of(self, ids: Iterable[str]) -> dict[int, list[str]]:
+        """Return the slices that records of these ids belong to, each with its ids; both in order."""
+        found: dict[int, list[str]] = {}
+        for record_id in sorted(ids):
+            found.setdefault(self.slice_of(record_id), []).append(record_id)
+        return dict(sorted(found.items()))
+
     def locate(self, ids: Iterable[str]) -> dict[int, list[str]]:
         """Return the slices that a deletion of those ids hits, each with its ids; both in order."""
-        found: dict[int, list[str]] = {}
-        for record_id in sorted(self._known(ids)):
-            found.setdefault(slice_of(record_id, self.slicing_seed, self.slices), []).append(record_id)
-        return dict(sorted(found.items()))
+        return self.slices_of(self._known(ids))
 
     def _known(self, ids: Iterable[str]) -> set[str]:
         """Return the ids as a set; raise `InputError` before any change if no record has one of them."""

@@ -15,7 +15,7 @@ from fedsgt.errors import InputError
 from fedsgt.files.encoding import seed_of
 from fedsgt.forgetting.membership import match
 from fedsgt.runs.folder import RunFolder
-from fedsgt.runs.records import ClientData, columns_of, load_clients, load_test
+from fedsgt.runs.records import ClientData, columns_of, load_run_clients, load_test
 from fedsgt.runs.state import DeletedData, Live
 
 
@@ -44,7 +44,7 @@ def find_attacked_records(
     folder: RunFolder, live: Live, given: Path | None, limit: int | None, seed: int
 ) -> AttackedRecords:
     """Find the deleted records, in the run's source or the file `given`, and match them with unseen ones."""
-    data = load_clients(folder.config, live.description)
+    data = load_run_clients(folder, live.description)
     whole = data if given is None else _with_deleted_from(folder, data, live.deleted, given)
     left = whole.without(live.deleted)
     gone = _deleted(whole, left)

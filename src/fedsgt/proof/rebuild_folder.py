@@ -18,7 +18,7 @@ from fedsgt.files.optional import require
 from fedsgt.runs.artefacts import CONFIG, DESCRIPTION
 from fedsgt.runs.description import Description, ModuleEntry
 from fedsgt.runs.folder import RunFolder
-from fedsgt.runs.records import ClientData, columns_of, load_clients
+from fedsgt.runs.records import ClientData, columns_of, load_run_clients
 from fedsgt.runs.state import DeletedData, Live
 
 RECORDS, NOTES = "records", "notes.json"
@@ -47,7 +47,7 @@ def write_retained(
 
 def _write_records(path: Path, folder: RunFolder, live: Live, described: Description) -> Config:
     """Write a file of records for each client, and return the settings to read them with."""
-    data = load_clients(folder.config, live.description, live.deleted)
+    data = load_run_clients(folder, live.description, live.deleted)
     modules = described.modules
     # A sample of modules needs the records of its own groups only; the others stay out of the folder.
     groups = {group for entry in modules for group in entry.groups}

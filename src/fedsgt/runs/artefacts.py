@@ -39,6 +39,7 @@ LOCK, STORE_LOCK = "lock", "store.lock"
 CERTIFICATES, SIGNING_KEY, PUBLIC_KEY = "certificates", "signing.key", "signing.pub"
 METRICS, EVALUATION, REPORT = "metrics.jsonl", "evaluation.json", "report.html"
 TRAFFIC, COMPARED, CACHE = "traffic.json", "compared.json", "cache"
+REGISTERS = "register"
 # Adapters for other software, each with a note of the modules in it.
 EXPORTS, EXPORT_NOTE = "export", "fedsgt.json"
 _KEY = "[0-9a-f]{64}"
@@ -270,6 +271,7 @@ REGISTRY: tuple[ArtefactKind, ...] = (
     _plain("the configuration", re.escape(CONFIG)),
     _plain("salted fingerprints and numbers of records", re.escape(DESCRIPTION)),
     _plain("salted hashes of what was deleted", rf"{re.escape(LEDGER)}(-wal|-shm|-journal)?"),
+    ArtefactKind((REGISTERS, r"\d+\.json"), lambda file: Nothing("salted hashes of registered ids")),
     _plain("numbers of messages and of bytes", re.escape(TRAFFIC)),
     _plain("nothing: folders of other runs", re.escape(COMPARED)),
     _plain("nothing", *_named(LOCK, STORE_LOCK, SIGNING_KEY, PUBLIC_KEY), r"signing-[0-9a-f]{16}\.pub"),

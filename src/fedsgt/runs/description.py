@@ -34,6 +34,8 @@ class ClientEntry(_Strict):
     # Left out of the file if there is none, so that descriptions of earlier versions keep their hash.
     node: str | None = Field(None, exclude_if=lambda key: key is None)
     """Public key of a client whose records are on its own machine; it signs its requests."""
+    register_hash: str | None = Field(None, exclude_if=lambda code: code is None)
+    """SHA-256 of the file with the ids that it registered; None if it keeps that on its own machine."""
 
 
 class ModuleEntry(_Strict):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import secrets
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -30,6 +30,7 @@ from fedsgt.runs.artefacts import (
 from fedsgt.runs.dependencies import Dead
 from fedsgt.runs.description import Description
 from fedsgt.runs.destruction import check_links, destroy, sweep
+from fedsgt.runs.register import Register, with_registers
 from fedsgt.runs.state import Live, LiveState
 from fedsgt.store import Folder, Modules, open_objects
 
@@ -174,23 +175,32 @@ def check_config(path: Path, config: Config) -> RunFolder | None:
     return existing
 
 
-def create_run(path: Path, config: Config, description: Description) -> RunFolder:
+def create_run(
+    path: Path, config: Config, description: Description, registers: Mapping[int, Register] | None = None
+) -> RunFolder:
     """Make a new run's folder; it appears with all its files, or not at all."""
     # Always the same name, so that the next attempt takes over what a killed one left.
     temporary = path.parent / f".{path.name}.new"
     try:
         temporary.mkdir(parents=True, exist_ok=True)
         with only_holder(temporary / LOCK, path):
-            _fill_and_rename(temporary, path, config, description)
+            _fill_and_rename(temporary, path, config, description, registers or {})
         sync_folder(path.parent)
     except OSError as error:
         raise InputError(f"{path}: the run's folder cannot be made ({error.strerror})") from None
     return open_run(path)
 
 
-def _fill_and_rename(temporary: Path, path: Path, config: Config, description: Description) -> None:
-    named = description.model_copy(update={"id": secrets.token_hex(16)})
+def _fill_and_rename(
+    temporary: Path,
+    path: Path,
+    config: Config,
+    description: Description,
+    registers: Mapping[int, Register],
+) -> None:
     try:
+        described = with_registers(temporary, description, registers)
+        named = described.model_copy(update={"id": secrets.token_hex(16)})
         files = Folder(temporary)
         files.sweep()
         for left in temporary.glob(f"{LEDGER}*"):

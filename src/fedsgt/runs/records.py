@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -19,7 +19,8 @@ from fedsgt.data import (
 )
 from fedsgt.errors import InputError
 from fedsgt.runs.description import ClientEntry, Description
-from fedsgt.runs.folder import PINNED, open_run
+from fedsgt.runs.folder import PINNED, RunFolder, open_run
+from fedsgt.runs.register import Register, Registers
 from fedsgt.runs.state import DeletedData, deleted_after
 
 
@@ -54,18 +55,59 @@ def load_clients(
     known: Description | None = None,
     erased: Mapping[int, DeletedData] | None = None,
     only: Collection[int] | None = None,
+    registers: Registers | None = None,
 ) -> ClientData:
     """Load the clients of a new run, or those of a known run without what was deleted from them.
 
-    A client that rejoined has a source of its own. With `only`, such a source is read for the clients of
-    these numbers alone; the other rejoined clients are returned without records.
+    A client of a known run gets the records that it registered, and no other rows of the source. A client
+    that rejoined has a source of its own. With `only`, such a source is read for the clients of these numbers
+    alone; the other rejoined clients are returned without records.
     """
-    data = config.data
-    if data.partition == "remote":
+    if config.data.partition == "remote":
         raise InputError("the records of this run are with its clients, not here; each client has its own")
-    dataset = load_dataset(data.source, columns_of(config), labels=data.labels, limit=data.limit)
-    dealt = make_clients(
-        _without_erased_elsewhere(dataset, data.erased),
+    if known is not None and registers is not None and registers.cover(range(config.data.clients)):
+        dataset, dealt = _load_registered(config, known, registers)
+    else:
+        dataset = _load_source(config, config.data.limit)
+        dealt = _dealt(config, dataset, known)
+    erased = erased or {}
+    # Behind the others, as in the description: a client is known by its number.
+    rejoined = [
+        _load_rejoined(
+            config,
+            entry,
+            dataset.label_count,
+            _is_read(number, entry, erased, only),
+            registers.of(number) if registers else None,
+        )
+        for number, entry in enumerate(known.clients if known else ())
+        if entry.source is not None
+    ]
+    clients = ClientData((*dealt, *rejoined), dataset.label_count, dataset.label_names)
+    return clients.without(erased)
+
+
+def load_run_clients(
+    folder: RunFolder,
+    description: Description,
+    erased: Mapping[int, DeletedData] | None = None,
+    only: Collection[int] | None = None,
+) -> ClientData:
+    """Load the clients of an existing run, as `load_clients` does, with the records that they registered."""
+    return load_clients(folder.config, description, erased, only, Registers(folder.path, description))
+
+
+def _load_source(config: Config, limit: int | None) -> Dataset:
+    data = config.data
+    dataset = load_dataset(data.source, columns_of(config), labels=data.labels, limit=limit)
+    return _without_erased_elsewhere(dataset, data.erased)
+
+
+def _dealt(config: Config, dataset: Dataset, known: Description | None) -> tuple[Client, ...]:
+    """Return the clients of the run's source, with the records that its settings deal to them."""
+    data = config.data
+    return make_clients(
+        dataset,
         partition=data.partition,
         clients=data.clients,
         alpha=data.alpha,
@@ -73,15 +115,55 @@ def load_clients(
         slices=config.slices_per_client(),
         known=[entry.name for entry in known.clients[: data.clients]] if known else None,
     )
-    erased = erased or {}
-    # Behind the others, as in the description: a client is known by its number.
-    rejoined = [
-        _load_rejoined(config, entry, dataset.label_count, _is_read(number, entry, erased, only))
-        for number, entry in enumerate(known.clients if known else ())
-        if entry.source is not None
-    ]
-    clients = ClientData((*dealt, *rejoined), dataset.label_count, dataset.label_names)
-    return clients.without(erased)
+
+
+def _load_registered(
+    config: Config, known: Description, registers: Registers
+) -> tuple[Dataset, tuple[Client, ...]]:
+    """Return the run's source, and its clients with the records of it that they registered."""
+    dataset = _load_source(config, config.data.limit)
+    clients = _registered(config, dataset, known, registers)
+    wanted = sum(len(registers.of(number) or ()) for number in range(config.data.clients))
+    if config.data.limit is not None and sum(len(client.records) for client in clients) < wanted:
+        # Rows that appeared since may have taken the place of registered ones within the limit.
+        dataset = _load_source(config, None)
+        clients = _registered(config, dataset, known, registers)
+    return dataset, clients
+
+
+def _registered(
+    config: Config, dataset: Dataset, known: Description, registers: Registers
+) -> tuple[Client, ...]:
+    """Return the clients of the run's source; the register decides whose a record is, whatever moved."""
+    entries = known.clients[: config.data.clients]
+    numbers = {entry.name: number for number, entry in enumerate(entries)}
+    guessed = _guessed_owners(config, dataset, known)
+    shares: list[list[Record]] = [[] for _ in entries]
+    for record in dataset.records:
+        # A given owner is the only one who can have registered the record.
+        first = numbers.get(record.owner) if record.owner is not None else guessed.get(record.id)
+        others = () if record.owner is not None else range(len(entries))
+        for number in (*(() if first is None else (first,)), *others):
+            register = registers.of(number)
+            if register is not None and record.id in register:
+                shares[number].append(record)
+                break
+    return tuple(
+        Client.simulated(entry.name, share, len(entry.slices), config.data.seed)
+        for entry, share in zip(entries, shares, strict=True)
+    )
+
+
+def _guessed_owners(config: Config, dataset: Dataset, known: Description) -> dict[str, int]:
+    """Return whom each record would be dealt to now: its owner, as long as no row of the source changed."""
+    # Only a guess, which saves a look into every client's register.
+    if config.data.partition == "given":
+        return {}
+    try:
+        clients = _dealt(config, dataset, known)
+    except InputError:  # too few records are left to deal
+        return {}
+    return {record.id: number for number, client in enumerate(clients) for record in client.records}
 
 
 def load_test(config: Config, labels: int | None = None) -> Dataset:
@@ -125,11 +207,14 @@ def _is_read(
     return (only is None or number in only) and len(gone) < len(entry.slices)
 
 
-def _load_rejoined(config: Config, entry: ClientEntry, labels: int, read: bool) -> Client:
+def _load_rejoined(
+    config: Config, entry: ClientEntry, labels: int, read: bool, register: Register | None
+) -> Client:
     assert entry.source is not None
-    records: tuple[Record, ...] = ()
+    records: Sequence[Record] = ()
     if read:
-        records = load_dataset(entry.source, own_columns(config), labels=labels).records
+        found = load_dataset(entry.source, own_columns(config), labels=labels).records
+        records = [record for record in found if register is None or record.id in register]
     return Client.simulated(entry.name, records, len(entry.slices), config.data.seed)
 
 
@@ -151,7 +236,7 @@ def _deleted_in(pinned_run: str) -> set[str]:
     live = other.live()
     requests = [entry for entry in live.requests if entry.position <= int(pinned[2])]
     # Records of rejoined clients are in sources of their own, so those need not be read.
-    whole = load_clients(other.config, live.description, only=())
+    whole = load_run_clients(other, live.description, only=())
     left = whole.without(deleted_after({}, requests))
     gone: set[str] = set()
     for entry, before, after in zip(live.description.clients, whole.local, left.local, strict=True):

@@ -20,7 +20,8 @@ from fedsgt.files.encoding import frames
 from fedsgt.runs.description import Description
 from fedsgt.runs.destruction import Artefact
 from fedsgt.runs.folder import RunFolder
-from fedsgt.runs.records import ClientData, load_clients
+from fedsgt.runs.records import ClientData, load_run_clients
+from fedsgt.runs.register import Registers
 from fedsgt.runs.state import DeletedData, Live
 
 RowsByFile: TypeAlias = dict[Path, dict[str, str]]
@@ -62,6 +63,13 @@ class SourceReader:
         self._read_at: tuple[Description, Stamps] | None = None
         self._clients: dict[int, Client] = {}
         self._failed: dict[int, InputError] = {}
+        self._registers: Registers | None = None
+
+    def registers(self, description: Description) -> Registers:
+        """Return the registers of the run as this description has them."""
+        if self._registers is None or self._registers.description is not description:
+            self._registers = Registers(self.folder.path, description)
+        return self._registers
 
     def read(self, live: Live, also: Collection[int] = ()) -> None:
         """Read the clients whose files deleted records must leave, and those with the numbers `also`."""
@@ -113,7 +121,7 @@ class SourceReader:
 
     def _load(self, live: Live, numbers: set[int]) -> None:
         try:
-            self._keep(live, numbers, load_clients(self.folder.config, live.description, only=numbers))
+            self._keep(live, numbers, load_run_clients(self.folder, live.description, only=numbers))
         except InputError as error:
             if len(numbers) == 1:
                 self._failed[numbers.pop()] = error

@@ -20,8 +20,9 @@ from fedsgt.errors import InputError
 from fedsgt.runs.description import ClientEntry, Description
 from fedsgt.runs.folder import RunFolder
 from fedsgt.runs.records import own_columns
+from fedsgt.runs.register import Register, Registers, with_registers
 from fedsgt.unlearning.erase import sources
-from fedsgt.unlearning.request import AGAIN, enrolments
+from fedsgt.unlearning.request import AGAIN, enrolments, has_simulated_clients
 from fedsgt.unlearning.unlearn import recover
 
 Orders = list[list[int]]
@@ -53,13 +54,13 @@ def rejoin(folder: RunFolder, client: str, source: Path, slices: int, groups: in
             known, first = live.description, live.description.groups
             entry = _entry(folder, known, client, source, slices)
             wider = _widened(known, entry, groups, live.prefixes(folder.present()))
-            prepared = prepare(folder.config, wider, live.deleted)
+            prepared = prepare(folder.config, wider, live.deleted, Registers(folder.path, wider))
             _check(prepared, entry.name)
             fresh = describe(prepared, wider, live.position if live.dead else known.as_of)
             with folder.publishing() as now:
                 # A request since then may have shortened the prefixes that the new groups stand on.
                 if now.last_request == live.last_request:
-                    folder.describe_anew(fresh)
+                    folder.describe_anew(with_registers(folder.path, fresh, _registered(prepared)))
                     break
         added = list(range(first, first + groups))
         return Joined(entry.name, sum(entry.records), added, _train(folder, prepared, added, tell))
@@ -67,7 +68,7 @@ def rejoin(folder: RunFolder, client: str, source: Path, slices: int, groups: in
 
 def _entry(folder: RunFolder, known: Description, client: str, source: Path, slices: int) -> ClientEntry:
     """Return the client's new enrolment."""
-    first = known.clients[enrolments(known, client)[0]]
+    first = known.clients[enrolments(known, client, has_simulated_clients(folder))[0]]
     base = first.name if first.source is None else first.name.rpartition(AGAIN)[0]
     # The new enrolment has a name of its own: salt and slicing follow from it, and so differ from those of
     # earlier enrolments.
@@ -108,6 +109,13 @@ def _widened(
             "sequences": [list(order) for order in sequences],
         }
     )
+
+
+def _registered(prepared: Prepared) -> dict[int, Register]:
+    """Return the register of the new enrolment, which is the last client, by its number."""
+    number = len(prepared.data.local) - 1
+    client = prepared.data.local[number]
+    return {number: Register.of(client.name, (record.id for record in client.records))}
 
 
 def _check(prepared: Prepared, name: str) -> None:

@@ -20,8 +20,10 @@ from fedsgt.ledger.kinds import Kind
 from fedsgt.ledger.ledger import Entry
 from fedsgt.runs.description import Description
 from fedsgt.runs.folder import RunFolder
+from fedsgt.runs.register import Registers
 from fedsgt.runs.state import DeletedData, Live
 from fedsgt.unlearning.erase import SourceReader
+from fedsgt.words import counted
 
 # Between a client's name and the number of its enrolment: client-3~2 is client-3 after it rejoined.
 AGAIN = "~"
@@ -77,7 +79,8 @@ def content_hash(folder: RunFolder, deletions: Sequence[Deletion]) -> str:
     description = folder.live().description
     told = []
     for deletion in deletions:
-        name = description.clients[enrolments(description, deletion.client)[0]].name
+        numbers = enrolments(description, deletion.client, has_simulated_clients(folder))
+        name = description.clients[numbers[0]].name
         salt = derive_salt(folder.config.data.seed, name)
         records = sorted(record_hash(salt, name, record) for record in deletion.records or ())
         told.append([client_hash(salt, name), sorted(deletion.slices or ()), records])
@@ -91,7 +94,8 @@ def locate(
     if not deletions:
         raise InputError("the request is empty; name at least one client")
     parts: list[DeletionPart] = []
-    enrolled = [enrolments(live.description, deletion.client) for deletion in deletions]
+    simulated = has_simulated_clients(folder)
+    enrolled = [enrolments(live.description, deletion.client, simulated) for deletion in deletions]
     for deletion, numbers in zip(deletions, enrolled, strict=True):
         # Deletions are located one after another, so that a record named twice in a batch is counted once.
         so_far = live.after([_as_entry(live, parts)]) if parts else live
@@ -99,9 +103,7 @@ def locate(
             parts += _slices(folder, so_far, deletion, numbers)
         else:
             _check_records_are_here(live, numbers)
-            # All clients of the batch are read at once, so that each source is read once.
-            reader.read(live, also={number for numbers in enrolled for number in numbers})
-            parts += _records(so_far, deletion, numbers, reader)
+            parts += _records(folder, so_far, deletion, numbers, reader)
     return parts
 
 
@@ -118,28 +120,42 @@ def groups_hit(description: Description, parts: Iterable[DeletionPart]) -> list[
     )
 
 
-def enrolments(description: Description, client: str) -> list[int]:
-    """Return the numbers of the client of this name or number: several if it rejoined."""
+def enrolments(description: Description, client: str, simulated: bool = False) -> list[int]:
+    """Return the numbers of the client of this name: several if it rejoined (definition 11).
+
+    Where clients are simulated, a whole number N stands for the name client-N. It is never an index.
+    """
     names = [entry.name for entry in description.clients]
-    again = re.compile(re.escape(client + AGAIN) + r"\d+")
+    name = _simulated_name(names, client) if simulated and client not in names else client
+    again = re.compile(re.escape(name + AGAIN) + r"\d+")
     # A client on a machine of its own is known by its key: with another key it is another client.
-    keys = {entry.node for entry in description.clients if entry.name == client and entry.node is not None}
+    keys = {entry.node for entry in description.clients if entry.name == name and entry.node is not None}
     found = [
         number
         for number, entry in enumerate(description.clients)
-        if entry.name == client
+        if entry.name == name
         or (again.fullmatch(entry.name) and (entry.source is not None or entry.node in keys))
     ]
-    # A name wins over a number: a client may be called 3.
-    if not found and re.fullmatch(r"\d{1,9}", client) and int(client) < len(names):
-        return enrolments(description, names[int(client)])
     if not found:
-        shown = ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
+        shown = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
         raise InputError(
-            f"client {client[:100]!r} is not in this run; its {len(names)} clients are {shown}, or 0 to "
-            f"{len(names) - 1} by number"
+            f"client {client[:100]!r} is not in this run, which has {counted(len(names), 'client')}: {shown}; "
+            "a client is known by its name only; nothing was changed"
         )
     return found
+
+
+def _simulated_name(names: Sequence[str], client: str) -> str:
+    """Return the name of the simulated client with this number; such names are padded with zeros."""
+    if not re.fullmatch(r"\d{1,9}", client):
+        return client
+    meant = re.compile(rf"client-0*{int(client)}")
+    return next((name for name in names if meant.fullmatch(name)), client)
+
+
+def has_simulated_clients(folder: RunFolder) -> bool:
+    """Whether the run's clients are simulated, and called client-0 and so on."""
+    return folder.config.data.partition in ("iid", "dirichlet")
 
 
 def _as_entry(live: Live, parts: Sequence[DeletionPart]) -> Entry:
@@ -157,30 +173,63 @@ def _check_records_are_here(live: Live, numbers: Sequence[int]) -> None:
 
 
 def _records(
-    live: Live, deletion: Deletion, numbers: Sequence[int], reader: SourceReader
+    folder: RunFolder, live: Live, deletion: Deletion, numbers: Sequence[int], reader: SourceReader
 ) -> list[DeletionPart]:
-    """Find the records in each of the client's enrolments that has them."""
-    clients = {number: reader.client(number) for number in numbers}
+    """Find the records in each of the client's enrolments that registered them."""
     # Without repetitions and in the given order, so that the error names the first unknown id.
     wanted = list(dict.fromkeys(deletion.records or ()))
-    found: set[str] = set()
-    parts = []
+    parts, found = [], set[str]()
     for number in numbers:
-        gone = live.deleted.get(number, DeletedData())
-        client = clients[number].retained(gone.slices, gone.records)
-        known = {record.id for record in client.records}
-        here = [name for name in wanted if name in known]
+        here = [name for name in wanted if holds(folder, live, number, name, reader)]
         found.update(here)
         if here:
-            parts.append(_part_of_records(number, client, here))
+            parts.append(_part_of_records(number, _empty_client(folder, live, number), here))
     missing = next((name for name in wanted if name not in found), None)
     if missing is not None:
-        hashes = {clients[number].hash_of(missing) for number in numbers}
-        before = _request_with(live, lambda part: not hashes.isdisjoint(part["records"]))
-        problem = f"no record has the id {missing!r}" if before is None else f"{missing!r} {before}"
-        name = clients[numbers[0]].name  # the request may give a number
+        name = live.description.clients[numbers[0]].name
+        before = deleted_by(folder, live, numbers, missing)
+        problem = f"{missing!r} {before}" if before else f"it never registered a record {missing!r}"
         raise InputError(f"client {name}: {problem}; nothing was changed")
     return parts
+
+
+def holds(folder: RunFolder, live: Live, number: int, record: str, reader: SourceReader) -> bool:
+    """Whether the client of this number registered the record, and it is not deleted yet."""
+    register = reader.registers(live.description).of(number)
+    client, gone = _empty_client(folder, live, number), live.deleted.get(number, DeletedData())
+    if client.hash_of(record) in gone.records or client.slice_of(record) in gone.slices:
+        return False
+    if register is not None:
+        return record in register
+    # An older run whose source could not be read when it was first opened: only the source knows.
+    reader.read(live, also={number})
+    return any(known.id == record for known in reader.client(number).records)
+
+
+def deleted_by(folder: RunFolder, live: Live, numbers: Sequence[int], record: str) -> str | None:
+    """Return in words which request deleted this record of the client; None if none did."""
+    registers = Registers(folder.path, live.description)
+    for number in numbers:
+        client, register = _empty_client(folder, live, number), registers.of(number)
+        if register is not None and record not in register:
+            continue  # a slice that was deleted whole never held it
+        code, index = client.hash_of(record), client.slice_of(record)
+        before = _request_with(live, partial(_deletes, number, code, index if register else None))
+        if before is not None:
+            return before
+    return None
+
+
+def _deletes(number: int, code: str, index: int | None, part: dict[str, Any]) -> bool:
+    if part["number"] != number:
+        return False
+    return code in part["records"] or (part["scope"] != "records" and index in part["slices"])
+
+
+def _empty_client(folder: RunFolder, live: Live, number: int) -> Client:
+    """Return the client without its records: enough to tell an id's slice and its salted hash."""
+    entry = live.description.clients[number]
+    return Client.simulated(entry.name, (), len(entry.slices), folder.config.data.seed)
 
 
 def _request_with(live: Live, wanted: Callable[[dict[str, Any]], bool]) -> str | None:
@@ -193,7 +242,7 @@ def _request_with(live: Live, wanted: Callable[[dict[str, Any]], bool]) -> str |
 
 def _part_of_records(number: int, client: Client, ids: Sequence[str]) -> DeletionPart:
     hashes = tuple(sorted(client.hash_of(name) for name in ids))
-    located = client.locate(ids)
+    located = client.slices_of(ids)
     counts = tuple(len(there) for there in located.values())
     return DeletionPart(
         number, client_hash(client.salt, client.name), "records", tuple(located), counts, hashes

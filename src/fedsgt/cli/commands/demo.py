@@ -86,10 +86,10 @@ def _demonstrate(output: Path, overrides: Sequence[str]) -> None:
 
 def _deletions(folder: RunFolder) -> list[tuple[str, Deletion]]:
     """Return three deletions, each with its command: records, a slice, and all of a client."""
-    from fedsgt.runs.records import load_clients
+    from fedsgt.runs.records import load_run_clients
     from fedsgt.unlearning.request import Deletion
 
-    clients = load_clients(folder.config, folder.live().description).local
+    clients = load_run_clients(folder, folder.live().description).local
     # Chosen at fixed shares of the list, so that the same run always gives the same demo.
     first, second, third = (clients[len(clients) * share // 10] for share in (3, 6, 2))
     last = second.slices - 1

@@ -12,19 +12,19 @@ from fedsgt.cli.commands.options import AsJson, RunPath
 
 def records(
     run: RunPath,
-    client: Annotated[str, typer.Option(help="The client's name, or its number from 0.")],
+    client: Annotated[str, typer.Option(help="The client's name.")],
     as_json: AsJson = False,
 ) -> None:
     """List a client's records that are not deleted: id, slice and group. Only for the client's eyes."""
     from fedsgt.runs.folder import open_run
-    from fedsgt.runs.records import load_clients
-    from fedsgt.unlearning.request import enrolments
+    from fedsgt.runs.records import load_run_clients
+    from fedsgt.unlearning.request import enrolments, has_simulated_clients
 
     folder = open_run(run)
     live = folder.live()
     # A client that came back has a number for each time; no other client's records are read.
-    numbers = enrolments(live.description, client)
-    clients = load_clients(folder.config, live.description, live.deleted, only=numbers).local
+    numbers = enrolments(live.description, client, has_simulated_clients(folder))
+    clients = load_run_clients(folder, live.description, live.deleted, only=numbers).local
     found = [
         {"client": clients[number].name, "id": record.id, "slice": index, "group": group}
         for number in numbers

@@ -51,7 +51,7 @@ def retrain_if_due(folder: RunFolder) -> bool:
 
 def rejoin(
     run: RunPath,
-    client: Annotated[str, typer.Option(help="Name or number of the client that comes back.")],
+    client: Annotated[str, typer.Option(help="Name of the client that comes back.")],
     data: Annotated[Path, typer.Option(metavar="FILE", help="Parquet file of the client's new records.")],
     slices: Annotated[int, typer.Option(min=1, max=10_000, help="Number of slices to cut them into.")] = 1,
     groups: Annotated[int, typer.Option(min=1, max=200, help="Number of new groups to put these in.")] = 1,
