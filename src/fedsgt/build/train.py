@@ -17,7 +17,7 @@ from fedsgt.errors import InputError
 from fedsgt.files.optional import check_flower
 from fedsgt.ledger.kinds import MODULES_CHANGED, Kind
 from fedsgt.runs.description import Description, ModuleEntry
-from fedsgt.runs.folder import RunFolder, anchored, check_config, create_run, read_description
+from fedsgt.runs.folder import RunFolder, anchored, check_config, create_run, read_description, with_kept_settings
 from fedsgt.runs.register import Registers, new_registers
 from fedsgt.runs.state import Live
 from fedsgt.store import Manifest, open_objects
@@ -46,6 +46,7 @@ def train(
         with folder.locked():
             _build(folder, prepared, tell, access)
         return folder
+    config = with_kept_settings(config, existing.config)
     folder = RunFolder(path, config, existing.description)
     with folder.locked():
         folder.sweep()  # files that a killed training left half written
@@ -83,8 +84,8 @@ def bring_up_to_date(
         fresh = describe(prepared, known, live.position if live.dead else known.as_of)
         difference = known.difference(fresh, live.dead)
         with folder.publishing() as now:
-            if now.last_request != live.last_request:
-                continue  # another deletion came in while the records were loaded
+            if now.last_request != live.last_request or now.description is not known:
+                continue  # another deletion, or another description, came in while the records were loaded
             if difference is not None:
                 raise InputError(
                     f"{folder.path}: {difference} since this run was made; give another folder with -o, or, "

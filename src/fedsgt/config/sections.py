@@ -56,10 +56,9 @@ class Data(Section):
     )
     seed: Seed = Field(0, description="seed of the partition and of the slicing")
     erase: Literal["rewrite", "tombstone"] = Field(
-        "rewrite",
-        description="`rewrite` removes deleted records from the clients' parquet file if it can be "
-        "written; `tombstone`, and always for simulated clients, leaves them out when the file "
-        "is read",
+        "tombstone",
+        description="`tombstone` leaves the clients' files as they are, and leaves deleted records out "
+        "when they are read; `rewrite` also takes them out of the parquet file (never for simulated clients)",
     )
     erased: list[Text] = Field(
         [], description="folders of runs on the same source whose deleted records are left out here too"

@@ -133,8 +133,9 @@ class ClientData(Section):
         examples=['["image"]'],
     )
     erase: Literal["rewrite", "tombstone"] = Field(
-        "rewrite",
-        description="deleted records are taken out of the parquet file, or only left out by whoever reads it",
+        "tombstone",
+        description="`tombstone` leaves the file as it is, and leaves deleted records out when it is read; "
+        "`rewrite` also takes them out of the parquet file",
     )
 
 

@@ -12,6 +12,7 @@ from fedsgt.reporting.forecast import forecast_survival, request_chances
 from fedsgt.reporting.history import LiveCounts, count_live
 from fedsgt.runs.folder import RunFolder
 from fedsgt.runs.state import Live
+from fedsgt.unlearning.changes import Changes, planned_changes
 from fedsgt.unlearning.request import Deletion
 from fedsgt.unlearning.unlearn import preview
 
@@ -54,6 +55,8 @@ class Impact:
     """Prefixes of the modules that would die."""
     before: ServingState
     after: ServingState
+    changes: Changes
+    """Whose records go, and which files change."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the preview for programs."""
@@ -61,6 +64,7 @@ class Impact:
             "dry_run": True,
             "records": self.records,
             "groups": self.groups,
+            **self.changes.to_json(),
             "modules_dying": [list(prefix) for prefix in self.dying],
             "before": self.before.to_json(),
             "after": self.after.to_json(),
@@ -92,6 +96,7 @@ def impact(
         sorted(now.dying(body["groups"]) & trained),
         _state(now, before, scores[0]),
         _state(then, after, scores[1]),
+        planned_changes(folder, then, body),
     )
 
 

@@ -40,6 +40,8 @@ PINNED = re.compile(r"(.+)@(\d+)")
 FREE_SECTIONS = ("engine", "unlearning", "serving")
 # The exception: another ledger would know of no deletion.
 FIXED_KEY = ("unlearning", "ledger")
+# Settings of other sections that may differ: a run keeps the value that it was made with.
+KEPT_KEY = ("data", "erase")
 
 
 @dataclass(frozen=True)
@@ -255,6 +257,12 @@ def _in_full(text: str) -> str:
     return str(path.resolve()) if path.exists() else text
 
 
+def with_kept_settings(config: Config, stored: Config) -> Config:
+    """Return a configuration that continues a run, with the settings that the run keeps for good."""
+    data = config.data.model_copy(update={"erase": stored.data.erase})
+    return config.model_copy(update={"data": data})
+
+
 def _changed_keys(old: Config, new: Config) -> list[str]:
     """Return `section.key: old -> new` for each setting that differs and may not."""
     was, now = old.model_dump(mode="json"), new.model_dump(mode="json")
@@ -262,7 +270,9 @@ def _changed_keys(old: Config, new: Config) -> list[str]:
         f"{section}.{key}: {_shown(value)} -> {_shown(now[section][key])}"
         for section, values in was.items()
         for key, value in values.items()
-        if value != now[section][key] and (section not in FREE_SECTIONS or (section, key) == FIXED_KEY)
+        if value != now[section][key]
+        and (section, key) != KEPT_KEY
+        and (section not in FREE_SECTIONS or (section, key) == FIXED_KEY)
     ]
 
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from fedsgt.data import ROW, Client
-from fedsgt.data.sources.parquet import rewrite_parquet, training_file
+from fedsgt.data.sources.parquet import rewrite_parquet, sweep_rewrites, training_file
 from fedsgt.errors import InputError
 from fedsgt.files.encoding import frames
 from fedsgt.runs.description import Description
@@ -25,6 +26,8 @@ from fedsgt.runs.register import Registers
 from fedsgt.runs.state import DeletedData, Live
 
 RowsByFile: TypeAlias = dict[Path, dict[str, str]]
+PartJson: TypeAlias = Mapping[str, Any]
+"""Part of a request, as the ledger has it."""
 Stamps: TypeAlias = dict[Path, tuple[int, int, int] | None]
 
 
@@ -40,15 +43,23 @@ def sources(folder: RunFolder, description: Description) -> dict[Path, set[int]]
     return found
 
 
-def erasable(folder: RunFolder, path: Path) -> bool:
-    """Whether deleted rows are taken out of this file: not if it must not be written, or cannot be."""
-    # Simulated clients get shares of a common data set, dealt anew from the whole for every build; row
-    # numbers and `data.limit` depend on the whole likewise.
+def why_left(folder: RunFolder, path: Path) -> str | None:
+    """Return why this file keeps deleted rows; None if they are taken out of it (definition 13).
+
+    The reason names no file: it stands in certificates, and a file's name may say whose records are in it.
+    """
     data = folder.config.data
-    shared = path == training_file(data.source) and (data.partition != "given" or data.limit is not None)
-    if data.erase == "tombstone" or data.id_column == ROW or shared:
-        return False
-    return os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
+    dealt = path == training_file(data.source) and data.partition != "given"
+    limited = path == training_file(data.source) and data.limit is not None
+    if data.erase == "tombstone":
+        return "data.erase is tombstone: the file is left to its owner, and every reader leaves the rows out"
+    if data.id_column == ROW:
+        return "its ids are row numbers, which would move"
+    if dealt or limited:
+        return "all clients' records are dealt from the whole file" if dealt else "data.limit chooses its rows"
+    if not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
+        return "it cannot be written: take the rows out of it yourself"
+    return None
 
 
 class SourceReader:
@@ -140,7 +151,7 @@ def rows_to_erase(folder: RunFolder, live: Live, reader: SourceReader) -> RowsBy
     """Return the ids of deleted records that are still in each file, with their salted hashes."""
     found: RowsByFile = {}
     for path, numbers in _touched(folder, live).items():
-        if erasable(folder, path):
+        if why_left(folder, path) is None:
             rows: dict[str, str] = {}
             for number in numbers:
                 # Nothing can be taken out of a file that cannot be read: there the ledger is the tombstone.
@@ -168,10 +179,63 @@ def condemned_rows(rows: RowsByFile) -> list[Artefact]:
     ]
 
 
-def erase_rows(folder: RunFolder, rows: RowsByFile) -> None:
-    """Take the records out of their files; those that are not there any more are fine."""
-    for path, gone in rows.items():
-        rewrite_parquet(path, folder.config.data.id_column, gone)
+@dataclass(frozen=True)
+class SourceOutcome:
+    """What a request does, or did, to one file of the clients' records."""
+
+    path: Path
+    action: Literal["rewritten", "left"]
+    rows: int
+    """Number of rows that go, or that stay in the file though they are deleted."""
+    reason: str | None = None
+    """Why the file keeps them."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the outcome as the ledger and certificates have it: without the file's folder."""
+        return {"file": self.path.name, "action": self.action, "rows": self.rows, "reason": self.reason}
+
+
+def source_plan(folder: RunFolder, description: Description, parts: Sequence[PartJson]) -> list[SourceOutcome]:
+    """Return what a request with these parts does to which file; nothing is read or written."""
+    found = []
+    for path, numbers in sources(folder, description).items():
+        rows = sum(part["count"] for part in parts if part["number"] in numbers)
+        if rows:
+            reason = why_left(folder, path)
+            found.append(SourceOutcome(path, "left" if reason else "rewritten", rows, reason))
+    return found
+
+
+def erase_rows(
+    folder: RunFolder, description: Description, parts: Sequence[PartJson], rows: RowsByFile
+) -> list[SourceOutcome]:
+    """Take a request's records out of their files, and return what happened to each file.
+
+    `rows` has those that are still there. A file that cannot be written keeps them and holds up nothing: the
+    ledger is their tombstone.
+    """
+    found = []
+    for planned in source_plan(folder, description, parts):
+        if planned.action == "rewritten":
+            sweep_rewrites(planned.path)  # a killed rewrite may have left a copy of all rows
+            found.append(_erased(folder, planned, rows.get(planned.path, {})))
+        else:
+            found.append(planned)
+    return found
+
+
+def _erased(folder: RunFolder, planned: SourceOutcome, gone: Collection[str]) -> SourceOutcome:
+    if not gone:
+        return replace(planned, action="left", rows=0, reason="none of the rows is in it any more")
+    try:
+        went = rewrite_parquet(planned.path, folder.config.data.id_column, gone)
+    except InputError as error:
+        return replace(planned, action="left", reason=_without_folder(str(error), planned.path))
+    return replace(planned, rows=went)
+
+
+def _without_folder(text: str, path: Path) -> str:
+    return text.replace(str(path), path.name)
 
 
 def _deleted_rows(client: Client, erased: DeletedData) -> dict[str, str]:

@@ -59,7 +59,7 @@ def rejoin(folder: RunFolder, client: str, source: Path, slices: int, groups: in
             fresh = describe(prepared, wider, live.position if live.dead else known.as_of)
             with folder.publishing() as now:
                 # A request since then may have shortened the prefixes that the new groups stand on.
-                if now.last_request == live.last_request:
+                if now.last_request == live.last_request and now.description is known:
                     folder.describe_anew(with_registers(folder.path, fresh, _registered(prepared)))
                     break
         added = list(range(first, first + groups))

@@ -211,10 +211,9 @@ def deleted_by(folder: RunFolder, live: Live, numbers: Sequence[int], record: st
     registers = Registers(folder.path, live.description)
     for number in numbers:
         client, register = _empty_client(folder, live, number), registers.of(number)
-        if register is not None and record not in register:
-            continue  # a slice that was deleted whole never held it
-        code, index = client.hash_of(record), client.slice_of(record)
-        before = _request_with(live, partial(_deletes, number, code, index if register else None))
+        # A slice that was deleted whole held the record only if the client registered it.
+        index = client.slice_of(record) if register is not None and record in register else None
+        before = _request_with(live, partial(_deletes, number, client.hash_of(record), index))
         if before is not None:
             return before
     return None

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fedsgt.cli.commands.options import AsJson, RunPath
-from fedsgt.cli.views.deletions import answer_json, answer_text, dry_run_text
+from fedsgt.cli.commands.options import AsJson
+from fedsgt.cli.views.deletions import answer_json, answer_text, dry_run_text, warnings_of
 from fedsgt.errors import InputError
+from fedsgt.words import counted
 
 if TYPE_CHECKING:
     from fedsgt.reporting.impact import Impact
@@ -20,12 +21,19 @@ if TYPE_CHECKING:
     from fedsgt.unlearning.request import Deletion
     from fedsgt.unlearning.unlearn import Receipt
 
-FORMS = "give --client with --records FILE, --slice N or --all; or --batch FILE"
+FORMS = (
+    "give --client with --records FILE, --slice N or --all; or --subject ID, with one or several runs; or "
+    "--batch FILE"
+)
+# Exit codes: 0 if everything is done, 2 if nothing was changed, and this one in between.
+IN_FORCE_NOT_COMPLETE = 3
 
 
 def unlearn(
-    run: RunPath,
-    client: Annotated[str | None, typer.Option(help="The client's name, or its number from 0.")] = None,
+    runs: Annotated[
+        list[Path], typer.Argument(metavar="RUN...", help="Folder of the run; several with --subject.")
+    ],
+    client: Annotated[str | None, typer.Option(help="The client's name.")] = None,
     records: Annotated[
         str | None,
         typer.Option(
@@ -36,6 +44,10 @@ def unlearn(
         list[int] | None, typer.Option("--slice", help="Delete this slice; may be repeated.")
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="Delete everything that the client has.")] = False,
+    subject: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ID", help="Delete this record id wherever it is, in all runs; may be repeated."),
+    ] = None,
     batch: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Delete several at once: a JSON list, see docs/unlearning.md."),
@@ -46,41 +58,134 @@ def unlearn(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what would die, and change nothing.")
     ] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Do not ask before everything that a client has is deleted.")
+    ] = False,
     retrain: Annotated[
         bool, typer.Option("--retrain/--no-retrain", help="Follow the run's retraining policy afterwards.")
     ] = True,
     as_json: AsJson = False,
 ) -> None:
-    """Delete records, slices or a client: modules that saw them stop serving at once and are destroyed."""
-    # Options and files are read first, so that a mistake in them is said before anything is done.
-    deletions = _deletions(client, records, slices or [], everything, batch)
-    from fedsgt.certificates.certify import certificate_path
-    from fedsgt.runs.folder import open_run
-    from fedsgt.unlearning.unlearn import recover
+    """Delete records, slices or a client: modules that saw them stop serving at once and are destroyed.
 
-    folder = open_run(run)
+    Exit code 0 if the deletion is complete, 2 if it is not in force and nothing was changed, 3 if it is in
+    force and something is still to be done.
+    """
+    # Options and files are read first, so that a mistake in them is said before anything is done.
+    if subject:
+        if client is not None or records is not None or slices or everything or batch is not None:
+            raise InputError(f"--subject stands alone; {FORMS}")
+        delete_subject(runs, subject, key, dry_run, retrain, as_json)
+        return
+    if len(runs) > 1:
+        raise InputError(f"{len(runs)} runs are given; only --subject takes several")
+    deletions = _deletions(client, records, slices or [], everything, batch)
+    from fedsgt.runs.folder import open_run
+
+    folder = open_run(runs[0])
     if dry_run:
         found = _preview(folder, deletions)
         typer.echo(json.dumps(found.to_json(), indent=2) if as_json else dry_run_text(found))
         return
-    # A request that was cut short is in force already; its destruction ends before another begins.
-    for position in recover(folder):
+    finish_interrupted(folder)
+    _confirm(folder, deletions, key, yes)
+    answer = forget(folder, deletions, key, as_json)
+    if answer.pending:
+        raise typer.Exit(IN_FORCE_NOT_COMPLETE)
+    if retrain:
+        _retrain_if_due(folder)
+
+
+def finish_interrupted(folder: RunFolder) -> None:
+    """Complete requests that were cut short, which are in force already, and say so."""
+    from fedsgt.certificates.certify import certificate_path
+    from fedsgt.unlearning.unlearn import recover
+
+    for position in recover(folder).completed:
         done = certificate_path(folder, position)
         typer.echo(
             f"fedsgt: completed request no. {position}, which had been interrupted; certificate {done}",
             err=True,
         )
-    forget(folder, deletions, key, as_json)
-    if retrain:
-        from fedsgt.cli.commands.retrain import retrain_if_due
-        from fedsgt.files.locks import Busy
 
-        try:
-            retrain_if_due(folder)
-        except Busy:  # the deletion is done all the same: only the training waits
-            typer.echo(
-                f"fedsgt: {run} is being trained already; fedsgt retrain {run} does the rest", err=True
-            )
+
+def _confirm(folder: RunFolder, deletions: Sequence[Deletion], key: str | None, yes: bool) -> None:
+    """Ask before a client loses all that it has; where nobody can be asked, `--yes` must be given."""
+    from fedsgt.unlearning.changes import client_shares
+    from fedsgt.unlearning.unlearn import preview
+
+    # A repeated request changes nothing, and one that is wrong is refused below.
+    if yes or (key is not None and folder.ledger.find(key) is not None):
+        return
+    try:
+        _, after, body = preview(folder, deletions)
+    except InputError:
+        return
+    shares = client_shares(after, body)
+    emptied = {share.client for share in shares if not share.left}
+    if not emptied:
+        return
+    # A client that came back may have records of an earlier time that stay, and is then not asked for.
+    listed = ", ".join(
+        f"client {share.client} ({counted(share.records, 'record')})"
+        for share in shares
+        if share.client in emptied
+    )
+    if not sys.stdin.isatty():
+        raise InputError(f"this deletes everything that {listed} has; add --yes; nothing was changed")
+    if not typer.confirm(f"Delete everything that {listed} has in {folder.path}?", err=True):
+        raise InputError("not confirmed; nothing was changed")
+
+
+def _retrain_if_due(folder: RunFolder) -> None:
+    """Follow the run's policy after a deletion, which stays in force whatever happens here."""
+    from fedsgt.cli.commands.retrain import retrain_if_due
+    from fedsgt.files.locks import Busy
+
+    try:
+        retrain_if_due(folder)
+    except Busy:  # the deletion is done all the same: only the training waits
+        typer.echo(
+            f"fedsgt: {folder.path} is being trained already; fedsgt retrain {folder.path} does the rest",
+            err=True,
+        )
+    except (InputError, OSError) as error:
+        typer.echo(f"fedsgt: the deletion is complete; the retraining after it failed: {error}", err=True)
+        raise typer.Exit(IN_FORCE_NOT_COMPLETE) from None
+
+
+def delete_subject(
+    runs: Sequence[Path], ids: Sequence[str], key: str | None, dry_run: bool, retrain: bool, as_json: bool
+) -> None:
+    """Delete ids in all runs and print one answer that says what happened where."""
+    from fedsgt.cli.views.progress import progress
+    from fedsgt.cli.views.subjects import preview_text, subject_json, subject_text
+    from fedsgt.runs.folder import open_run
+    from fedsgt.unlearning.subject import unlearn_subject
+
+    # All runs are opened before anything is deleted: a misspelt one must not leave half a deletion.
+    folders = [open_run(run) for run in runs]
+    if dry_run:
+        typer.echo(preview_text(folders, ids, _preview, as_json))
+        return
+    outcomes = []
+    for folder in folders:
+        finish_interrupted(folder)
+        with progress("Destroying") as done:
+            outcomes.append(unlearn_subject(folder, ids, key, done))
+    typer.echo(
+        json.dumps([subject_json(found) for found in outcomes], indent=2)
+        if as_json
+        else "\n\n".join(map(subject_text, outcomes))
+    )
+    deleted = [found for found in outcomes if found.state == "deleted"]
+    left = any(found.state == "refused" or (found.receipt and found.receipt.pending) for found in outcomes)
+    if left and deleted:
+        raise typer.Exit(IN_FORCE_NOT_COMPLETE)
+    if left or all(found.state == "unknown" for found in outcomes):
+        raise typer.Exit(2)
+    for found in deleted if retrain else ():
+        _retrain_if_due(found.folder)
 
 
 def _preview(folder: RunFolder, deletions: Sequence[Deletion]) -> Impact:
@@ -99,17 +204,21 @@ def forget(
 ) -> Receipt:
     """Carry out the deletions as one request, and print the answer."""
     from fedsgt.cli.views.progress import progress
+    from fedsgt.unlearning.unlearn import Stopped
     from fedsgt.unlearning.unlearn import unlearn as do
 
     # Nothing is printed before the deletion is complete: an answer means that nothing can undo it.
-    with progress("Destroying") as done:
-        answer = do(folder, deletions, key, done)
+    try:
+        with progress("Destroying") as done:
+            answer = do(folder, deletions, key, done)
+    except Stopped as stopped:
+        answer = stopped.receipt
     if as_json:
         typer.echo(json.dumps(answer_json(folder, answer), indent=2))
     else:
         typer.echo(answer_text(folder, answer))
-    for path in answer.unreadable:
-        typer.echo(f"fedsgt: {path} cannot be read, so deleted records were not taken out of it", err=True)
+    for words in warnings_of(answer):
+        typer.echo(f"fedsgt: {words}", err=True)
     return answer
 
 
@@ -162,8 +271,8 @@ def read_batch(path: Path) -> list[Deletion]:
         if not _is_deletion(entry):
             raise InputError(
                 f"{path}: entry {number} is not a deletion; write "
-                '{"client": "3", "records": ["id"]}, {"client": "3", "slices": [0]} or '
-                '{"client": "3", "all": true}'
+                '{"client": "a", "records": ["id"]}, {"client": "a", "slices": [0]} or '
+                '{"client": "a", "all": true}'
             )
         chosen = {name: tuple(entry[name]) for name in ("records", "slices") if name in entry}
         found.append(Deletion(str(entry["client"]), **chosen))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from fedsgt.words import counted
@@ -11,6 +13,7 @@ if TYPE_CHECKING:
     from fedsgt.federation.client.withdraw import Outcome, RunShare
     from fedsgt.reporting.impact import Impact, ServingState
     from fedsgt.runs.folder import RunFolder
+    from fedsgt.unlearning.changes import Changes, ClientShare
     from fedsgt.unlearning.unlearn import Receipt
 
 MODULES_NAMED = 12  # a large run may lose thousands, which would fill the screen
@@ -22,34 +25,90 @@ def answer_json(folder: RunFolder, answer: Receipt) -> dict[str, Any]:
     return {
         "position": answer.position,
         "time": answer.time,
+        "in_force": answer.in_force,
+        "pending": answer.pending,
         "records": answer.records,
+        "clients": [share.to_json() for share in _shares(folder, answer)],
         "groups": answer.groups,
         "modules_died": answer.modules_died,
         "modules_destroyed": answer.destroyed,
+        "files_destroyed": _destroyed_files(folder, answer),
+        "sources": list(answer.sources),
         "repeated": answer.repeated,
         "live_modules": served,
         "live_sequences": len(prefixes),
-        "certificate": str(answer.certificate),
+        "certificate": None if answer.certificate is None else str(answer.certificate),
     }
 
 
 def answer_text(folder: RunFolder, answer: Receipt) -> str:
-    """Return the answer to a request in a few lines; exhaustion comes first, as somebody must act on it."""
+    """Return the answer to a request in a few lines; first what somebody must act on."""
     served, prefixes = _served(folder)
     again = " (answered before; nothing new was done)" if answer.repeated else ""
-    request = (
-        f"request no. {answer.position}: {counted(answer.records, 'record')} deleted, "
-        f"groups hit: {_listed(answer.groups)}; {counted(answer.destroyed, 'module')} destroyed{again}"
-    )
-    certificate = f"certificate {answer.certificate}"
+    lines = [f"NOT COMPLETE: {answer.pending}"] if answer.pending else []
     if not served:
-        exhausted = f"EXHAUSTED: no module is live, nothing is served; next: fedsgt retrain {folder.path}"
-        return "\n".join([exhausted, request, certificate])
-    serving = (
-        f"serving    {counted(served, 'module')} in {counted(len(prefixes), 'sequence')}, "
-        f"the longest of {counted(max(map(len, prefixes)), 'group')}"
+        lines.append(f"EXHAUSTED: no module is live, nothing is served; next: fedsgt retrain {folder.path}")
+    lines += [
+        f"request no. {answer.position}: {counted(answer.records, 'record')} deleted, "
+        f"groups hit: {_listed(answer.groups)}; {counted(answer.destroyed, 'module')} destroyed{again}",
+        *(f"client     {share_text(share)}" for share in _shares(folder, answer)),
+        f"files      {counted(len(_destroyed_files(folder, answer)), 'file')} of the run destroyed or rewritten",
+        *(f"source     {source_text(source)}" for source in answer.sources),
+    ]
+    if served:
+        lines.append(
+            f"serving    {counted(served, 'module')} in {counted(len(prefixes), 'sequence')}, "
+            f"the longest of {counted(max(map(len, prefixes)), 'group')}"
+        )
+    if answer.certificate is not None:
+        lines.append(f"certificate {answer.certificate}")
+    return "\n".join(lines)
+
+
+def warnings_of(answer: Receipt) -> list[str]:
+    """Return what is said on standard error besides the answer: files that keep rows, a change of keys."""
+    unread = [f"{path} cannot be read, so deleted records were not taken out of it" for path in answer.unreadable]
+    kept = [
+        f"deleted records are still in {source['file']}: {source['reason']}"
+        for source in answer.sources
+        if source["action"] == "left" and source["rows"] and not source["reason"].startswith("data.erase")
+    ]
+    return [*unread, *kept, *answer.key_changes]
+
+
+def share_text(share: ClientShare) -> str:
+    """Return whose records go, in words."""
+    slices = ", ".join(map(str, share.slices))
+    whole = {"client": "everything", "slice": f"slice {slices}", "records": f"in slice {slices}"}[share.scope]
+    return (
+        f"{share.client}: {counted(share.records, 'record')} ({whole}); "
+        f"{counted(share.left, 'record')} {'is' if share.left == 1 else 'are'} left"
     )
-    return "\n".join([request, serving, certificate])
+
+
+def source_text(source: Mapping[str, Any]) -> str:
+    """Return what happens to a file of the clients' records, in words."""
+    rows = counted(source["rows"], "row")
+    if source["action"] == "rewritten":
+        return f"{source['file']}: rewritten without {rows}"
+    return f"{source['file']}: not changed, {rows} left in it ({source['reason']})"
+
+
+def _shares(folder: RunFolder, answer: Receipt) -> list[ClientShare]:
+    from fedsgt.unlearning.changes import client_shares
+
+    live = folder.live()
+    request = next(entry for entry in live.requests if entry.position == answer.position)
+    return client_shares(live, request.body)
+
+
+def _destroyed_files(folder: RunFolder, answer: Receipt) -> list[str]:
+    from fedsgt.ledger.kinds import Kind
+    from fedsgt.unlearning.recovery import entry_of
+
+    condemned = entry_of(folder, Kind.CONDEMNED, answer.position)
+    artefacts = condemned.body["artefacts"] if condemned else []
+    return [artefact["name"] for artefact in artefacts if artefact["kind"] != "source"]
 
 
 def _served(folder: RunFolder) -> tuple[int, list[tuple[int, ...]]]:
@@ -78,7 +137,10 @@ def dry_run_text(found: Impact) -> str:
         lines.append("NOTHING WOULD BE LEFT TO SERVE: every module would be dead")
     lines += [
         f"would delete   {counted(found.records, 'record')}; groups hit: {_listed(found.groups)}",
+        *(f"  client       {share_text(share)}" for share in found.changes.clients),
         f"would destroy  {counted(len(names), 'module')}" + (f": {shown}" if names else ""),
+        f"  files        {_files(found.changes)}",
+        *(f"  source       {source_text(source)}" for source in found.changes.sources),
         "",
         f"{'':<26}{'now':>10}{'then':>10}",
         _row("live modules", before.live_counts.modules, after.live_counts.modules),
@@ -89,6 +151,13 @@ def dry_run_text(found: Impact) -> str:
     if before.accuracy is not None:
         lines.append(_row("accuracy, test records", _accuracy(before), _accuracy(after)))
     return "\n".join(lines)
+
+
+def _files(changes: Changes) -> str:
+    """Return the files of the run that would change: how many of each folder go, and which are shortened."""
+    folders = Counter(name.split("/")[0] for name in changes.destroyed)
+    gone = [f"{counted(number, 'file')} of {place}" for place, number in sorted(folders.items())]
+    return ", ".join([*gone, *(f"lines of {name}" for name in changes.rewritten)]) or "none"
 
 
 def _row(name: str, now: object, then: object) -> str:
