@@ -153,7 +153,7 @@ def sign_record_requests(
     """Sign requests to delete these records, each with at most `MOST_RECORDS`."""
     found = []
     for start in range(0, len(ids), MOST_RECORDS):
-        located = client.locate(ids[start : start + MOST_RECORDS])
+        located = client.slices_of(ids[start : start + MOST_RECORDS])
         records = {
             str(index): sorted(client.hash_of(name) for name in there) for index, there in located.items()
         }

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections.abc import Collection, Iterable
 from functools import cached_property
 from pathlib import Path
@@ -26,7 +27,7 @@ from fedsgt.runs.artefacts import bury_activations
 from fedsgt.store import Folder
 from fedsgt.words import first_problem
 
-WITHDRAWN, ENROLMENTS = "state/withdrawn.json", "state/enrolments"
+WITHDRAWN, ENROLMENTS, REGISTERS = "state/withdrawn.json", "state/enrolments", "state/registers"
 MAX_SALT_BYTES = 4096
 # Withdrawn records are hashed under no client's name, so that they stay withdrawn if the client is renamed.
 NOBODY = ""
@@ -49,6 +50,19 @@ class Enrolment(StateFile):
     name: str = Field(min_length=1)
     slices: int = Field(ge=1)
     labels: int = Field(ge=2)
+
+
+class RegisteredIds(StateFile):
+    """Register of a run: salted hashes of the ids that the client took part with (definition 12)."""
+
+    format: Literal[1] = 1
+    slices: list[list[Hash]]
+    """Hashes of each slice, sorted."""
+
+    @cached_property
+    def hashes(self) -> frozenset[str]:
+        """Hashes of all slices."""
+        return frozenset().union(*self.slices)
 
 
 class Withdrawn(StateFile):
@@ -106,10 +120,44 @@ class ClientRecords:
 
     def records(self, labels: int, run: str | None = None) -> tuple[Record, ...]:
         """Return the records for this run; without one, those that are withdrawn from no run."""
+        register = self.registered(run) if run is not None else None
+        return tuple(
+            record
+            for record in self._present(labels, run)
+            # Rows that came into the file later are not part of the run.
+            if register is None or self.hash_of(record.id) in register.hashes
+        )
+
+    def _present(self, labels: int, run: str | None) -> list[Record]:
+        """Return the records in the source that are not withdrawn, registered or not."""
         data, gone = self.settings.data, self.withdrawn(run)
         columns = Columns(self._inputs(), data.id_column, data.label_column)
         found = load_dataset(data.source, columns, labels=labels).records
-        return tuple(record for record in found if self.hash_of(record.id) not in gone)
+        return [record for record in found if self.hash_of(record.id) not in gone]
+
+    def registered(self, run: str) -> RegisteredIds | None:
+        """Return what the client registered with the run; None before it has enrolled in it."""
+        name = f"{REGISTERS}/{run}.json"
+        try:
+            return self.read(name, RegisteredIds)
+        except KeyError:
+            enrolment = next((entry for entry in self.enrolments() if entry.run == run), None)
+            # An enrolment of an earlier version gets its register when it is first used.
+            return None if enrolment is None else self._register(enrolment)
+
+    def _register(self, enrolment: Enrolment) -> RegisteredIds:
+        present = self._present(enrolment.labels, enrolment.run)
+        client = Client(enrolment.name, tuple(present), enrolment.slices, self.slicing_seed, self.salt)
+        found = RegisteredIds(
+            slices=[sorted(self.hash_of(record.id) for record in part) for part in client.cut()]
+        )
+        self.files.write(f"{REGISTERS}/{enrolment.run}.json", found.model_dump_json(indent=1).encode())
+        return found
+
+    def holds(self, run: str, record: str) -> bool:
+        """Whether the run has learnt from this record, and it is not withdrawn from it."""
+        register, code = self.registered(run), self.hash_of(record)
+        return register is not None and code in register.hashes and code not in self.withdrawn(run)
 
     def hash_of(self, record: str) -> str:
         """Return the hash by which a withdrawn record is remembered."""
@@ -140,15 +188,19 @@ class ClientRecords:
 
         A slice that another run still learns from, under the same fingerprint, is not among them.
         """
-        found, kept = set[str](), set[str]()
+        found, kept, known = set[str](), set[str](), set[str]()
         for enrolment in self.enrolments():
             client = self.enrolled(enrolment)
             fingerprints = client.fingerprints()
+            known.update(fingerprints)
             if run in (None, enrolment.run):
-                here = {record.id for record in client.records}.intersection(ids)
-                found.update(fingerprints[index] for index in client.locate(here))
+                here = [name for name in ids if self.holds(enrolment.run, name)]
+                found.update(fingerprints[index] for index in client.slices_of(here))
             else:
                 kept.update(fingerprints)
+        # If a record left the file before, its activations lie under a fingerprint that no slice has now.
+        cached = os.listdir(self.cache) if self.cache.is_dir() else []
+        found.update(name for name in cached if re.fullmatch(r"[0-9a-f]{64}", name) and name not in known)
         return sorted(found - kept)
 
     def enrol(self, enrolment: Enrolment) -> None:
@@ -164,6 +216,7 @@ class ClientRecords:
         if elsewhere:
             after = before.with_more(elsewhere, enrolment.run)
             self.files.write(WITHDRAWN, after.model_dump_json(indent=1).encode())
+        self._register(enrolment)
         # The enrolment comes last: a run that is known here must already be without what was withdrawn.
         self.files.write(f"{ENROLMENTS}/{enrolment.run}.json", enrolment.model_dump_json().encode())
 

@@ -50,7 +50,7 @@ class RunShare:
 
     def counts(self) -> dict[int, int]:
         """Return the number of records that each slice loses."""
-        return {index: len(there) for index, there in self.client.locate(self.ids).items()}
+        return {index: len(there) for index, there in self.client.slices_of(self.ids).items()}
 
 
 @dataclass(frozen=True)
@@ -96,8 +96,11 @@ def locate(own: ClientRecords, deletion: Deletion, run: str | None = None) -> li
         raise InputError(f"client {name} has not taken part in {where}; there is nothing to withdraw")
     clients = [own.enrolled(entry) for entry in enrolments]
     _check_slices(deletion, clients)
-    _check_records(own, deletion, clients, run)
-    chosen = ((entry, held, _ids(held, deletion)) for entry, held in zip(enrolments, clients, strict=True))
+    _check_records(own, deletion, enrolments, run)
+    chosen = (
+        (entry, held, _ids(own, entry, held, deletion))
+        for entry, held in zip(enrolments, clients, strict=True)
+    )
     found = [RunShare(entry, held, ids) for entry, held, ids in chosen if ids]
     if not found:
         raise InputError(f"client {name}: there is no record left to withdraw; nothing was sent")
@@ -114,19 +117,22 @@ def _check_slices(deletion: Deletion, clients: Sequence[Client]) -> None:
 
 
 def _check_records(
-    own: ClientRecords, deletion: Deletion, clients: Sequence[Client], run: str | None
+    own: ClientRecords, deletion: Deletion, enrolments: Sequence[Enrolment], run: str | None
 ) -> None:
-    known = {record.id for client in clients for record in client.records}
-    missing = next((name for name in deletion.records or () if name not in known), None)
+    """Check that every named record is registered with some run, even if it has left the file since."""
+    wanted = deletion.records or ()
+    missing = next(
+        (name for name in wanted if not any(own.holds(entry.run, name) for entry in enrolments)), None
+    )
     if missing is not None:
         before = own.hash_of(missing) in own.withdrawn(run)
-        problem = f"{missing!r} was withdrawn before" if before else f"no record has the id {missing!r}"
+        problem = f"{missing!r} was withdrawn before" if before else f"no run has a record {missing!r}"
         raise InputError(f"client {own.settings.name}: {problem}; nothing was sent")
 
 
-def _ids(client: Client, deletion: Deletion) -> tuple[str, ...]:
+def _ids(own: ClientRecords, enrolment: Enrolment, client: Client, deletion: Deletion) -> tuple[str, ...]:
     if deletion.records is not None:
-        return tuple(sorted({record.id for record in client.records}.intersection(deletion.records)))
+        return tuple(sorted(name for name in set(deletion.records) if own.holds(enrolment.run, name)))
     chosen = range(client.slices) if deletion.slices is None else sorted(set(deletion.slices))
     return tuple(record.id for index in chosen for record in client.cut()[index])
 
@@ -176,10 +182,21 @@ def _file(
             new = _not_yet(own, share, under_way)
             envelopes += sign_record_requests(key, share.enrolment.run, share.client, new)
     ids = {name for share in shares for name in share.ids}
-    records, stale = sorted(map(own.hash_of, ids)), own.stale(ids, run)
+    records = sorted({*map(own.hash_of, ids), *_in_whole_slices(own, deletion, shares)})
+    stale = own.stale(ids, run)
     name = f"{PENDING}/{envelopes[0]['body']['nonce']}.json"
     _keep(own, name, Pending(petitions=envelopes, records=records, stale=stale, run=run))
     return name
+
+
+def _in_whole_slices(own: ClientRecords, deletion: Deletion, shares: Sequence[RunShare]) -> set[str]:
+    """Return the hashes of all that was registered in slices that go whole, also of rows that left the file."""
+    found = set[str]()
+    for share in shares if deletion.records is None else ():
+        register = own.registered(share.enrolment.run)
+        slices = register.slices if register else []
+        found.update(*(slices[index] for index in deletion.slices or range(len(slices))))
+    return found - own.withdrawn(None)
 
 
 def _keep(own: ClientRecords, name: str, pending: Pending) -> None:
