@@ -27,7 +27,7 @@ from fedsgt.config import load
 from fedsgt.data import Client
 from fedsgt.federation.client.records import ClientRecords, Enrolment
 from fedsgt.federation.keys import make_authority, make_client, public_text
-from fedsgt.federation.settings import ClientSettings, ServerSettings, load_client, load_server
+from fedsgt.federation.settings import CLIENT_FILE, ClientSettings, ServerSettings, load_client, load_server
 from fedsgt.ledger.ledger import Entry
 from fedsgt.runs.description import ClientEntry, Description, ModuleEntry
 from fedsgt.runs.folder import RunFolder, create_run, open_run
@@ -81,6 +81,7 @@ def make_federation(folder: Path) -> Federation:
     found = Federation(folder)
     for name in NAMES:
         make_client(folder, name)
+        rewriting(folder / name)
         # Not a new one each time: the same ids lie in the same slices in every test run.
         (folder / name / "salt").write_bytes(hashlib.sha256(name.encode()).digest())
         rows = range(EACH)
@@ -92,6 +93,14 @@ def make_federation(folder: Path) -> Federation:
         pq.write_table(pa.table(columns), found.source(name))
     make_run(found, "x")
     return found
+
+
+def rewriting(folder: Path) -> None:
+    """Let a client have withdrawn records taken out of its file, which it must ask for."""
+    settings = folder / CLIENT_FILE
+    text = settings.read_text(encoding="utf-8")
+    assert 'erase = "tombstone"' in text
+    settings.write_text(text.replace('erase = "tombstone"', 'erase = "rewrite"'), encoding="utf-8")
 
 
 def make_run(federation: Federation, name: str, slices: int = SLICES) -> RunFolder:

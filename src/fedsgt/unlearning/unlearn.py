@@ -210,7 +210,7 @@ def _complete(folder: RunFolder, then: Live, request: Entry, rows: RowsByFile, p
         artefacts = [asdict(artefact) for artefact in (*doomed(folder, dead), *condemned_rows(rows))]
         condemned = _append(folder, Kind.CONDEMNED, {"request": request.position, "artefacts": artefacts})
     destroy(folder, dead, progress)
-    erase_rows(folder, rows)
+    erase_rows(folder, then.description, request.body["parts"], rows)
     destroyed = _entry_of(folder, Kind.DESTROYED, request.position)
     if destroyed is None:
         destroyed = _append(folder, Kind.DESTROYED, {"request": request.position})

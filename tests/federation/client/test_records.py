@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from dataset_columns import ids_of
 from pydantic import ValidationError
 from remote_world import LABELS, SLICES, Federation, make_federation, make_run
 
+from fedsgt.data.sources.parquet import rewrite_parquet
 from fedsgt.errors import InputError
-from fedsgt.federation.client.records import ClientRecords, Enrolment
+from fedsgt.federation.client.records import REGISTERS, ClientRecords, Enrolment
 
 
 @pytest.fixture
@@ -27,9 +30,9 @@ def withdraw(own: ClientRecords, *ids: str, run: str | None = None) -> list[str]
 
 
 def test_nobody_else_can_tell_where_a_record_is(federation: Federation) -> None:
-    before = federation.client("a")
+    before = federation.own("a").client("a", SLICES, LABELS)
     (federation.folder / "a" / "salt").write_bytes(bytes(range(32)))
-    after = federation.client("a")
+    after = federation.own("a").client("a", SLICES, LABELS)
     assert [r.id for r in before.records] == [r.id for r in after.records]
     assert before.cut() != after.cut(), "slices depend on the salt"
     assert set(before.fingerprints()).isdisjoint(after.fingerprints())
@@ -162,3 +165,37 @@ def test_the_salt_is_for_its_owner_only(federation: Federation) -> None:
 def test_a_server_cannot_write_where_it_likes(run: str) -> None:
     with pytest.raises(ValidationError):
         Enrolment(run=run, name="a", slices=1, labels=2)
+
+
+def test_a_record_that_left_the_file_is_still_known(federation: Federation) -> None:
+    """The owner took a row out of its file: the run has learnt from it all the same."""
+    own, run = federation.own("a"), federation.run().description.id
+    before = federation.client("a")
+    rewrite_parquet(federation.source("a"), "id", ["a03"])
+    assert own.holds(run, "a03")
+    assert not own.holds(run, "b03"), "never registered"
+    fingerprint = before.fingerprints()[before.slice_of("a03")]
+    (own.cache / fingerprint).mkdir(parents=True)  # activations of the slice as it was
+    assert fingerprint in own.stale(["a03"])
+    withdraw(own, "a03")
+    assert not own.holds(run, "a03")
+
+
+def test_rows_that_come_later_are_not_part_of_the_run(federation: Federation) -> None:
+    before = federation.client("a")
+    file = federation.source("a")
+    rows = pq.read_table(file)
+    later = rows.slice(0, 1).set_column(0, "id", pa.array(["a99"]))
+    pq.write_table(pa.concat_tables([rows, later]), file)
+    assert federation.client("a") == before
+    assert "a99" in ids_of(federation.own("a").records(LABELS)), "a new run learns from it"
+
+
+def test_an_enrolment_of_an_earlier_version_gets_a_register(federation: Federation) -> None:
+    own, run = federation.own("a"), federation.run().description.id
+    before = federation.client("a")
+    own.files.delete(f"{REGISTERS}/{run}.json")
+    assert federation.client("a") == before
+    assert "a03" not in own.files.read(f"{REGISTERS}/{run}.json").decode(), "hashes only"
+    rewrite_parquet(federation.source("a"), "id", ["a03"])
+    assert own.holds(run, "a03")

@@ -23,6 +23,7 @@ from withdraw_child import withdraw_and_die
 from fedsgt.certificates.keys import PublicKey
 from fedsgt.certificates.signatures import read_certificate
 from fedsgt.cli.commands.withdraw import withdraw as command
+from fedsgt.data.sources.parquet import rewrite_parquet
 from fedsgt.errors import InputError
 from fedsgt.federation.client.withdraw import Outcome, send_pending, withdraw
 from fedsgt.unlearning.request import Deletion
@@ -99,7 +100,7 @@ def test_from_one_run_only(federation: Federation) -> None:
 @pytest.mark.parametrize(
     ("deletion", "message"),
     [
-        (Deletion("a", records=("a00", "b00")), "no record has the id 'b00'"),
+        (Deletion("a", records=("a00", "b00")), "no run has a record 'b00'"),
         (Deletion("a", slices=(SLICES,)), f"no slice {SLICES}"),
     ],
 )
@@ -228,3 +229,16 @@ def test_killed_at_any_step_it_is_finished_later_and_done_once(killed: Killed) -
         killed.check(record)
     assert known == sorted(known)
     assert set(known) == {False, True}, "before and after the desk had accepted it"
+
+
+@pytest.mark.usefixtures("desk")
+def test_a_record_that_left_the_file_is_withdrawn_from_the_run(federation: Federation) -> None:
+    rewrite_parquet(federation.source("a"), "id", ["a07"])
+    (outcome,) = withdraw(federation.settings("a"), Deletion("a", records=("a07",)))
+    assert outcome.state == "accepted"
+    assert outcome.granted is not None
+    assert outcome.granted.records == 1
+    (request,) = federation.requests()
+    assert request.body["groups"]
+    with pytest.raises(InputError, match="'a07' was withdrawn before"):
+        withdraw(federation.settings("a"), Deletion("a", records=("a07",)))

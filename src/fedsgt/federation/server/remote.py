@@ -27,6 +27,7 @@ from fedsgt.files.encoding import frames
 from fedsgt.runs.description import ClientEntry, Description
 from fedsgt.runs.folder import RunFolder
 from fedsgt.runs.records import ClientData
+from fedsgt.runs.register import Registers
 from fedsgt.runs.state import DeletedData
 
 
@@ -49,7 +50,11 @@ class RemoteClients:
         return found
 
     def load_clients(
-        self, run: Config, known: Description | None = None, erased: Mapping[int, DeletedData] | None = None
+        self,
+        run: Config,
+        known: Description | None = None,
+        erased: Mapping[int, DeletedData] | None = None,
+        registers: Registers | None = None,  # the clients keep their own
     ) -> ClientData:
         """Let every client register its slices, without the records that were deleted."""
         if run.data.labels is None:
