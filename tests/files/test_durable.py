@@ -20,6 +20,7 @@ from fedsgt.files.durable import (
     remove_abandoned,
     replace_file,
     sync_folder,
+    unfinished_file,
     write_once,
 )
 
@@ -119,6 +120,22 @@ def test_only_the_remains_of_dead_writers_go(tmp_path: Path) -> None:
         assert path.exists()
     assert remove_abandoned(path)
     assert not remove_abandoned(path)
+
+
+def test_an_unfinished_file_is_private_and_goes_unless_it_is_renamed(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    with unfinished_file(path) as (unfinished, file):
+        assert stat.S_IMODE(unfinished.stat().st_mode) == 0o600
+        assert finished_path(unfinished) == path
+        assert not remove_abandoned(unfinished)  # its writer lives
+        file.write(b"half")
+    assert list(tmp_path.iterdir()) == []
+    with unfinished_file(path) as (unfinished, file):
+        file.write(b"whole")
+        file.seek(0)
+        assert file.read() == b"whole"
+        unfinished.replace(path)
+    assert list(tmp_path.iterdir()) == [path]
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fedsgt.files.locks import Busy, FileLock, only_holder
+from fedsgt.files.locks import Busy, FileLock, held_in_place, leads_to, only_holder
 
 HOLD = """
 import sys
@@ -92,3 +92,25 @@ def test_a_busy_run_is_named_and_free_again_once_the_holder_is_killed(tmp_path: 
         child.wait()
         with only_holder(path, tmp_path):
             pass
+
+
+def test_who_waited_for_a_replaced_file_gets_the_new_one(tmp_path: Path) -> None:
+    path, new, seen = tmp_path / "file", tmp_path / "new", []
+    path.write_text("old")
+    new.write_text("new")
+
+    def take() -> None:
+        with held_in_place(path) as file:
+            seen.append(file.read())
+
+    with held_in_place(path) as file:
+        assert leads_to(path, file)
+        thread = threading.Thread(target=take)
+        thread.start()
+        thread.join(0.2)
+        assert not seen
+        new.replace(path)
+        assert not leads_to(path, file)
+    thread.join()
+    assert seen == [b"new"]
+    assert list(tmp_path.iterdir()) == [path]

@@ -101,6 +101,19 @@ def replace_file(path: Path, data: bytes) -> None:
             raise
 
 
+@contextmanager
+def unfinished_file(path: Path) -> Iterator[tuple[Path, BinaryIO]]:
+    """Open a new private unfinished file beside `path`; it is removed at the end unless it was renamed."""
+    unfinished, file = _open_unfinished(path, 0o600)
+    with file:
+        try:
+            yield unfinished, file
+        finally:
+            # Before the lock goes: a sweep could not tell it from another's.
+            with suppress(FileNotFoundError):
+                os.unlink(unfinished)
+
+
 def finished_path(path: Path) -> Path | None:
     """Return the path that an unfinished file was to get; None if this is no unfinished file."""
     match = _UNFINISHED.fullmatch(path.name)
@@ -134,7 +147,7 @@ def _open_unfinished(path: Path, mode: int = 0o666) -> tuple[Path, BinaryIO]:
     while True:
         unfinished = path.with_name(f".{secrets.token_hex(8)}.{path.name}")
         # The mode is set at creation: a private key must not be readable for a moment either.
-        file = open(unfinished, "xb", opener=lambda name, flags: os.open(name, flags, mode))  # noqa: SIM115
+        file = open(unfinished, "x+b", opener=lambda name, flags: os.open(name, flags, mode))  # noqa: SIM115
         fcntl.flock(file, fcntl.LOCK_EX)
         # A sweep elsewhere may have removed the file before it was locked.
         if os.fstat(file.fileno()).st_nlink:

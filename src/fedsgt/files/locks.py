@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import fcntl
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 from fedsgt.errors import InputError
 
@@ -48,3 +50,21 @@ def only_holder(file: Path, run: Path) -> Iterator[None]:
         except BlockingIOError:
             raise Busy(f"{run}: another process is working on this run; wait for it") from None
         yield
+
+
+@contextmanager
+def held_in_place(path: Path) -> Iterator[BinaryIO]:
+    """Wait for the lock on a file that its holders replace, and hold it; no file is made beside it."""
+    while True:
+        # Opened for writing too, without which NFS gives no exclusive lock.
+        with path.open("r+b") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            # Whoever held the lock before may have put another file in its place.
+            if leads_to(path, file):
+                yield file
+                return
+
+
+def leads_to(path: Path, file: BinaryIO) -> bool:
+    """Whether the path leads to this open file."""
+    return os.path.samestat(os.stat(path), os.fstat(file.fileno()))

@@ -6,6 +6,7 @@ from typing import Any
 
 from fedsgt.data.dataset import ROW, Columns, Dataset, checked_labels, rows_to_use
 from fedsgt.data.records import Record
+from fedsgt.data.sources.arrow_columns import filtered
 from fedsgt.errors import InputError
 from fedsgt.files.optional import require
 
@@ -121,7 +122,7 @@ def _filtered(rows: Any, chosen: Sequence[int]) -> tuple[Any, Sequence[int]]:
     place = {row: index for index, row in enumerate(in_file_order)}
     # A filter keeps the chunks as they are; Arrow's `take` may join them, which fails beyond 2 GiB.
     mask = require("pyarrow").array([row in place for row in range(rows.num_rows)])
-    return rows.filter(mask), [place[row] for row in chosen]
+    return filtered(rows, mask), [place[row] for row in chosen]
 
 
 def _contents(
