@@ -35,6 +35,8 @@ if TYPE_CHECKING:  # only a type: the module of `RunFolder` imports this one
     from fedsgt.runs.folder import RunFolder
 
 CONFIG, DESCRIPTION, LEDGER = "run.toml", "run.json", "ledger.sqlite"
+# New description, until the old one is replaced by it.
+NEXT_DESCRIPTION = "run.next.json"
 LOCK, STORE_LOCK = "lock", "store.lock"
 CERTIFICATES, SIGNING_KEY, PUBLIC_KEY = "certificates", "signing.key", "signing.pub"
 METRICS, EVALUATION, REPORT = "metrics.jsonl", "evaluation.json", "report.html"
@@ -238,6 +240,10 @@ STRAY = ArtefactKind(
 CERTIFICATE = ArtefactKind(
     (CERTIFICATES, r"\d{6,}\.json"), lambda file: Nothing("salted hashes, and hashes of what was destroyed")
 )
+# Certificates of requests that the ledger lost and a replay brought back, with the first digits of their hash.
+REPLAYED_CERTIFICATE = ArtefactKind(
+    (CERTIFICATES, r"\d{6,}-[0-9a-f]{16}\.json"), lambda file: Nothing("the same, from before a backup")
+)
 
 
 def _plain(words: str, *names: str) -> ArtefactKind:
@@ -267,8 +273,9 @@ REGISTRY: tuple[ArtefactKind, ...] = (
     ArtefactKind(("tensorboard",), _curves, "metrics", deep=True),
     UNFINISHED,
     CERTIFICATE,
+    REPLAYED_CERTIFICATE,
     _plain("the configuration", re.escape(CONFIG)),
-    _plain("salted fingerprints and numbers of records", re.escape(DESCRIPTION)),
+    _plain("salted fingerprints and numbers of records", *_named(DESCRIPTION, NEXT_DESCRIPTION)),
     _plain("salted hashes of what was deleted", rf"{re.escape(LEDGER)}(-wal|-shm|-journal)?"),
     _plain("numbers of messages and of bytes", re.escape(TRAFFIC)),
     _plain("nothing: folders of other runs", re.escape(COMPARED)),
