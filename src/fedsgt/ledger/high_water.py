@@ -1,4 +1,4 @@
-"""Comparison of a ledger with its high-water mark: an older ledger is refused, a newer one raises the mark."""
+"""Comparison of a ledger with its high-water mark: an older ledger is refused, a newer one raises it."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ class HighWater:
     def check(self) -> None:
         """Raise `RolledBack` if the ledger is older than its mark.
 
-        Costs one look at a file while the mark stays the same. In PostgreSQL mark and entries change together,
-        so that one comparison is enough.
+        Costs one look at a file while the mark stays the same. In PostgreSQL mark and entries change
+        together, so that one comparison is enough.
         """
         stamp = self.file.stamp() if self.file is not None else None
         if self.checked == (stamp,):
@@ -149,7 +149,8 @@ class HighWater:
             else "it lacks no deletion request"
         )
         return (
-            f"ledger {self.database.where}, run {self.run}: it is older than it has been, as after restoring a "
-            f"backup: it was at entry {mark.position} before, and {lost}; nothing is served; `fedsgt replay "
-            "RUN CERTIFICATES...` applies the certificates of those requests, and docs/backup.md tells more"
+            f"ledger {self.database.where}, run {self.run}: it is older than it has been, as after restoring "
+            f"a backup: it was at entry {mark.position} before, and {lost}; nothing is served and nothing was "
+            "changed; fedsgt replay RUN CERTIFICATES... applies the certificates of such requests; a copy "
+            "that is meant to live beside its original is made with fedsgt copy RUN NEW"
         )

@@ -292,8 +292,8 @@ def _known_kind(entry: Entry) -> Kind:
         return Kind(entry.kind)
     except ValueError:
         raise NewerFormat(
-            f"entry {entry.position} of the ledger is of kind {entry.kind!r}, which a newer version of fedsgt "
-            "made; update fedsgt; nothing was changed"
+            f"entry {entry.position} of the ledger is of kind {entry.kind!r}, which a newer version of "
+            "fedsgt made; update fedsgt; nothing was changed"
         ) from None
 
 

@@ -139,8 +139,8 @@ def warn_once(place: object, error: Exception) -> None:
     if not _warned:
         _warned.add(str(place))
         print(
-            f"fedsgt: warning: {place} cannot be written or read ({reason}), so a run that is restored from an "
-            "old backup would not be noticed; set FEDSGT_STATE to a folder of yours",
+            f"fedsgt: warning: {place} cannot be written or read ({reason}), so a run that is restored from "
+            "an old backup would not be noticed; set FEDSGT_STATE to a folder of yours",
             file=sys.stderr,
             flush=True,
         )

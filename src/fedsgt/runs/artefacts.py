@@ -240,7 +240,7 @@ STRAY = ArtefactKind(
 CERTIFICATE = ArtefactKind(
     (CERTIFICATES, r"\d{6,}\.json"), lambda file: Nothing("salted hashes, and hashes of what was destroyed")
 )
-# Certificates of requests that the ledger lost and a replay brought back, with the first digits of their hash.
+# Certificates of requests that the ledger lost and a replay brought back, named by their hash too.
 REPLAYED_CERTIFICATE = ArtefactKind(
     (CERTIFICATES, r"\d{6,}-[0-9a-f]{16}\.json"), lambda file: Nothing("the same, from before a backup")
 )

@@ -200,8 +200,8 @@ class LiveState:
             # A writer may have put another description in force since the entries were read.
             if self.ledger.head() == head and self.stamp() == stamp:
                 raise InputError(
-                    f"ledger of run {self.ledger.run}: run.json is missing or is not the description that the "
-                    "ledger knows, so nothing is served; restore run.json from a backup; nothing was changed"
+                    f"run {self.ledger.run}: run.json is missing or is not the description that the ledger "
+                    "knows, so nothing is served; restore run.json from a backup; nothing was changed"
                 )
 
     def _read(
