@@ -150,7 +150,7 @@ class HighWater:
         )
         return (
             f"ledger {self.database.where}, run {self.run}: it is older than it has been, as after restoring "
-            f"a backup: it was at entry {mark.position} before, and {lost}; nothing is served and nothing was "
+            f"a backup: it was at entry {mark.position} before, and {lost}; nothing is served, nothing was "
             "changed; fedsgt replay RUN CERTIFICATES... applies the certificates of such requests; a copy "
             "that is meant to live beside its original is made with fedsgt copy RUN NEW"
         )

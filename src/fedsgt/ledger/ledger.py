@@ -84,15 +84,15 @@ class Ledger:
                 writer.append(Kind.OPENED, body)
         return ledger
 
-    def copy(self, url: str, run: str, further: Sequence[tuple[Kind, dict[str, Any]]]) -> Ledger:
-        """Make a ledger of another run with the same entries at the same positions, and `further` ones.
+    def copy(self, url: str, run: str, end: int, further: Sequence[tuple[Kind, dict[str, Any]]]) -> Ledger:
+        """Make another run's ledger with the entries up to `end`, at the same positions, and `further` ones.
 
         Idempotency keys are not copied: their hashes hold for this run only.
         """
         with _opened(type(self), url, run, self.clock, WAIT, "create") as ledger:
             ledger._make_tables()
             # Read before: both ledgers may be in one database, and a writer keeps other connections waiting.
-            entries = self.entries()
+            entries = [entry for entry in self.entries() if entry.position <= end]
             with ledger.writing() as writer:
                 ledger._check_new(writer)
                 for entry in entries:

@@ -37,6 +37,7 @@ if TYPE_CHECKING:  # only a type: the module of `RunFolder` imports this one
 CONFIG, DESCRIPTION, LEDGER = "run.toml", "run.json", "ledger.sqlite"
 # New description, until the old one is replaced by it.
 NEXT_DESCRIPTION = "run.next.json"
+REGISTERS = "registers"
 LOCK, STORE_LOCK = "lock", "store.lock"
 CERTIFICATES, SIGNING_KEY, PUBLIC_KEY = "certificates", "signing.key", "signing.pub"
 METRICS, EVALUATION, REPORT = "metrics.jsonl", "evaluation.json", "report.html"
@@ -229,10 +230,11 @@ UNFINISHED = ArtefactKind(
 )
 MANIFEST = ArtefactKind(("modules", _KEY, r"manifest\.json"), _module_part, "manifest")
 MODULE = ArtefactKind(("modules", _KEY, r"module\.safetensors"), _module_part, "module")
-_PREDICTIONS = r"test-[0-9a-f]{16}\.safetensors"
+_TEST = r"test-[0-9a-f]{16}\.safetensors"
+PREDICTIONS = ArtefactKind(("modules", _KEY, _TEST), _module_part, "predictions")
 # A file that somebody else put beside a module may be a copy of it, so it goes with the module.
 STRAY = ArtefactKind(
-    ("modules", _KEY, rf"(?!(manifest\.json|module\.safetensors|{_PREDICTIONS})$).+"),
+    ("modules", _KEY, rf"(?!(manifest\.json|module\.safetensors|{_TEST})$).+"),
     _module_part,
     "predictions",
     deep=True,
@@ -254,7 +256,7 @@ REGISTRY: tuple[ArtefactKind, ...] = (
     # Manifests are destroyed first: a module exists as long as its manifest does.
     MANIFEST,
     MODULE,
-    ArtefactKind(("modules", _KEY, _PREDICTIONS), _module_part, "predictions"),
+    PREDICTIONS,
     STRAY,
     ArtefactKind(("rounds", rf"{_KEY}\.safetensors"), _module_part, "checkpoint", sweep=_sweep_checkpoint),
     ArtefactKind(

@@ -29,6 +29,7 @@ from fedsgt.runs.artefacts import (
     LOCK,
     NEXT_DESCRIPTION,
     STORE_LOCK,
+    remove_tree,
 )
 from fedsgt.runs.dependencies import Dead
 from fedsgt.runs.description import Description
@@ -281,32 +282,40 @@ def check_config(path: Path, config: Config) -> RunFolder | None:
 
 def create_run(path: Path, config: Config, description: Description) -> RunFolder:
     """Make a new run's folder; it appears with all its files, or not at all."""
+    named = description.model_copy(update={"id": secrets.token_hex(16)})
+    with appear_whole(path) as temporary:
+        files = Folder(temporary)
+        files.write(CONFIG, to_toml(config).encode())
+        files.write(DESCRIPTION, named.to_text().encode())
+        Ledger.create(ledger_url(temporary, config), named.id, {"description": named.hash()}).close()
+    return open_run(path)
+
+
+@contextmanager
+def appear_whole(path: Path) -> Iterator[Path]:
+    """Yield an empty folder to be filled, which then gets its real name; after an error it is removed."""
     # Always the same name, so that the next attempt takes over what a killed one left.
     temporary = path.parent / f".{path.name}.new"
     try:
         temporary.mkdir(parents=True, exist_ok=True)
         with only_holder(temporary / LOCK, path):
-            _fill_and_rename(temporary, path, config, description)
+            try:
+                _empty(temporary)
+                yield temporary
+                temporary.rename(path)
+            except BaseException:
+                shutil.rmtree(temporary, ignore_errors=True)
+                raise
         sync_folder(path.parent)
     except OSError as error:
         raise InputError(f"{path}: the run's folder cannot be made ({error.strerror})") from None
-    return open_run(path)
 
 
-def _fill_and_rename(temporary: Path, path: Path, config: Config, description: Description) -> None:
-    named = description.model_copy(update={"id": secrets.token_hex(16)})
-    try:
-        files = Folder(temporary)
-        files.sweep()
-        for left in temporary.glob(f"{LEDGER}*"):
-            left.unlink()
-        files.write(CONFIG, to_toml(config).encode())
-        files.write(DESCRIPTION, named.to_text().encode())
-        Ledger.create(ledger_url(temporary, config), named.id, {"description": named.hash()}).close()
-        temporary.rename(path)
-    except BaseException:
-        shutil.rmtree(temporary, ignore_errors=True)
-        raise
+def _empty(temporary: Path) -> None:
+    """Remove what a killed attempt left, but for the lock, which this process holds."""
+    for left in temporary.iterdir():
+        if left.name != LOCK:
+            remove_tree(left)
 
 
 def find_runs(folder: Path) -> list[Path]:
