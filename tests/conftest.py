@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -21,6 +24,25 @@ os.environ.update(profile.environment())
 settings.register_profile("local", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("ci", parent=settings.get_profile("local"), derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "local")
+
+
+_numbers = count(1)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def state_folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Keep high-water marks out of the user's home, also those that fixtures of whole modules make."""
+    folder = tmp_path_factory.mktemp("state")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FEDSGT_STATE", str(folder / "fixtures"))
+        yield folder
+
+
+@pytest.fixture(autouse=True)
+def _own_state(state_folders: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give each test, and the processes that it starts, high-water marks of its own."""
+    # Tests copy one trained run many times: to a test, the copy of another would be a newer state of its run.
+    monkeypatch.setenv("FEDSGT_STATE", str(state_folders / f"test-{next(_numbers)}"))
 
 
 @pytest.fixture(scope="session")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,9 +14,15 @@ from fedsgt.proof.audit import Finding, audit
 from fedsgt.runs.folder import RunFolder, open_run
 
 
+def own_state(run: Path) -> Path:
+    """Return a place for the high-water mark of one copy of a run."""
+    return run.with_name(f"{run.name}.state")
+
+
 def copied(source: Path, target: Path) -> RunFolder:
-    """Copy a run, as if it had been trained in the target."""
+    """Copy a run, as if it had been trained in the target, on a machine that has never seen it before."""
     shutil.copytree(source, target)
+    os.environ["FEDSGT_STATE"] = str(own_state(target))  # set back by the fixture of each test
     return open_run(target)
 
 

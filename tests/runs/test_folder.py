@@ -270,12 +270,9 @@ def test_what_a_killed_attempt_left_is_taken_over_and_cleared(
     (left / ".0123456789abcdef.run.json").write_text("half")
     folder = create_run(tmp_path / "run", *prepared)
     assert folder.config == prepared[0]
-    assert sorted(path.name for path in folder.path.iterdir()) == [
-        "ledger.sqlite",
-        "lock",
-        "run.json",
-        "run.toml",
-    ]
+    folder.ledger.close()
+    names = ["ledger.sqlite", "lock", "run.json", "run.toml"]
+    assert sorted(path.name for path in folder.path.iterdir()) == names
 
 
 def test_an_occupied_place_is_one_line_and_stays_what_it_is(

@@ -9,11 +9,13 @@ import pytest
 from tiny_deletions import copied, prefixes, problems, trained_run
 from tiny_world import Quiet, Row, World, trained
 
+import fedsgt.runs.folder
 from fedsgt.build.prepare import prepare
 from fedsgt.build.train import train
 from fedsgt.data.slices import slice_of
 from fedsgt.engine.events import ClientUpdated, Event, RoundFinished
 from fedsgt.errors import InputError
+from fedsgt.ledger.ledger import Ledger
 from fedsgt.runs.folder import RunFolder, open_run
 from fedsgt.unlearning.request import Deletion
 from fedsgt.unlearning.retrain import due
@@ -204,13 +206,15 @@ def test_training_does_not_overtake_a_request(folder: RunFolder) -> None:
 
 
 def test_who_uses_a_run_sees_a_new_description_at_once(folder: RunFolder) -> None:
-    """Also when its writer was killed before the ledger told of it."""
+    """From the ledger's entry on, also if its writer was killed right after it; and not before."""
     other = open_run(folder.path)
-    assert other.live().description.as_of == 0
+    before = other.live().description
     unlearn(folder, [Deletion("c1")])
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(type(folder.ledger), "writing", lambda self: (_ for _ in ()).throw(KeyboardInterrupt))
-        with pytest.raises(KeyboardInterrupt):
-            train(folder.config, folder.path, Quiet())
-    assert other.live().description.as_of == other.live().position
+    for place, name in ((Ledger, "writing"), (fedsgt.runs.folder, "destroy")):
+        assert other.live().description is before
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(place, name, lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+            with pytest.raises(KeyboardInterrupt):
+                train(folder.config, folder.path, Quiet())
+    assert other.live().description.as_of == other.live().position - 1
     assert other.live().dead == frozenset()

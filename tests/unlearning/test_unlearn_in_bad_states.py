@@ -17,7 +17,7 @@ from tiny_world import Quiet, World
 
 from fedsgt.build.train import train
 from fedsgt.errors import InputError
-from fedsgt.ledger.ledger import CorruptLedger, LedgerError, file_url
+from fedsgt.ledger.ledger import CorruptLedger, LedgerError, RolledBack, file_url
 from fedsgt.runs.folder import RunFolder, open_run
 from fedsgt.serving.predictor import Predictor
 from fedsgt.store import Folder
@@ -53,11 +53,14 @@ def test_a_corrupt_ledger_row(folder: RunFolder) -> None:
             attempt()
 
 
-def test_a_ledger_cut_off_after_a_request(folder: RunFolder) -> None:
-    """Its chain is whole; the certificate knows better."""
+def test_a_ledger_cut_off_after_a_request(folder: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its chain is whole; the mark, and on a machine without one the certificate, know better."""
     answer = unlearn(folder, [Deletion("c0")])
     folder.ledger.close()
     tamper(file_url(folder.path / "ledger.sqlite"), "DELETE FROM fedsgt_ledger WHERE position > 2")
+    with pytest.raises(RolledBack, match=f"lacks 1 deletion request, no. {answer.position}"):
+        fresh(folder).live()
+    monkeypatch.setenv("FEDSGT_STATE", str(folder.path.parent / "elsewhere"))
     with pytest.raises(CorruptLedger, match=f"ends at 2, but a certificate of request no. {answer.position}"):
         fresh(folder).live()
 

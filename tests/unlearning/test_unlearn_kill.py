@@ -67,7 +67,7 @@ def scene(images: World, processes: ForkServerContext, tmp_path_factory: pytest.
 def steps(scene: Scene) -> int:
     """Return the number of steps in a deletion that nobody kills."""
     folder = scene.root / "whole"
-    shutil.copytree(scene.source, folder)
+    copied(scene.source, folder).ledger.close()
     assert scene.delete(folder, None)
     check_complete(open_run(folder), scene)
     return int((scene.root / "count").read_text())

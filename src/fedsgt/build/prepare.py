@@ -16,7 +16,7 @@ from fedsgt.engine.worker import Setup
 from fedsgt.errors import InputError
 from fedsgt.grouping import Grouping
 from fedsgt.plans import Plan
-from fedsgt.runs.description import ClientEntry, Description, ModuleEntry
+from fedsgt.runs.description import FORMAT, ClientEntry, Description, ModuleEntry
 from fedsgt.runs.records import ClientData, load_clients, load_test
 from fedsgt.runs.register import Registers
 from fedsgt.runs.state import DeletedData
@@ -119,6 +119,7 @@ def describe(prepared: Prepared, known: Description | None = None, as_of: int = 
     # Only the known run can tell the source of a client that came back, and what each client registered.
     kept = {client.name: client for client in known.clients} if known else {}
     return Description(
+        format=known.format if known else FORMAT,
         id=known.id if known else "",
         as_of=as_of,
         config_hash=prepared.recipe.config_hash,

@@ -17,7 +17,7 @@ from fedsgt.errors import InputError
 from fedsgt.files.optional import check_flower
 from fedsgt.ledger.kinds import MODULES_CHANGED, Kind
 from fedsgt.runs.description import Description, ModuleEntry
-from fedsgt.runs.folder import RunFolder, anchored, check_config, create_run, read_description, with_kept_settings
+from fedsgt.runs.folder import RunFolder, anchored, check_config, create_run, with_kept_settings
 from fedsgt.runs.register import Registers, new_registers
 from fedsgt.runs.state import Live
 from fedsgt.store import Manifest, open_objects
@@ -52,7 +52,7 @@ def train(
         folder.sweep()  # files that a killed training left half written
         prepared = bring_up_to_date(folder, recover, access)
         _build(folder, prepared, tell, access)
-    return RunFolder(path, config, read_description(path))
+    return RunFolder(path, config, folder.live().description)
 
 
 def _check_requirements(config: Config) -> None:

@@ -16,6 +16,7 @@ from fedsgt.cli.commands import (
     certificate,
     client,
     config,
+    copy,
     demo,
     evaluate,
     export,
@@ -24,6 +25,7 @@ from fedsgt.cli.commands import (
     plan,
     predict,
     records,
+    replay,
     report,
     retrain,
     runs,
@@ -61,6 +63,8 @@ app.command("records")(records.records)
 app.command("unlearn")(unlearn.unlearn)
 app.command("retrain")(retrain.retrain)
 app.command("rejoin")(retrain.rejoin)
+app.command("copy")(copy.copy)
+app.command("replay")(replay.replay)
 app.command("status")(status.status)
 app.command("audit")(audit.audit)
 app.command("verify")(verify.verify)

@@ -23,6 +23,10 @@ class Kind(StrEnum):
     """New description of the run: other slices, groups or modules than before."""
     BUILT = "built"
     """Number of modules in the store after training."""
+    COPIED = "copied"
+    """End of the entries that a copy of a run took over from the original, which it names."""
+    RESTORED = "restored"
+    """Return from a backup: the mark that was lost, and the requests that were replayed or are missing."""
 
 
 MODULES_CHANGED = frozenset({Kind.REBUILT, Kind.BUILT})

@@ -7,7 +7,7 @@ the package loads without the database library.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,6 +17,7 @@ from urllib.parse import quote
 from sqlalchemy import Connection, bindparam, insert, select
 
 from fedsgt.errors import InputError
+from fedsgt.files.formats import NewerFormat
 from fedsgt.ledger.chain import (
     NO_HASH,
     Chain,
@@ -28,10 +29,12 @@ from fedsgt.ledger.chain import (
     make_row,
 )
 from fedsgt.ledger.database import Database, open_database, reported
+from fedsgt.ledger.high_water import HighWater, RolledBack
 from fedsgt.ledger.kinds import Kind
-from fedsgt.ledger.tables import ENTRIES, has_table, make_table
+from fedsgt.ledger.marks import warn_once
+from fedsgt.ledger.tables import ENTRIES, MARKS, has_table, make_tables
 
-__all__ = ["CorruptLedger", "Entry", "Ledger", "LedgerError", "Writer", "file_url"]
+__all__ = ["CorruptLedger", "Entry", "Ledger", "LedgerError", "RolledBack", "Writer", "file_url"]
 
 Clock = Callable[[], datetime]
 # Seconds that a writer waits for another one to finish.
@@ -65,6 +68,7 @@ class Ledger:
         self.run, self.clock = run, clock
         self._database = database
         self._chain = Chain(run, database.where)
+        self.high_water = HighWater(database, run, self._chain)
         # A run's folder keeps its ledger open for as long as it is used, and nobody closes a folder.
         weakref.finalize(self, database.engine.dispose)
 
@@ -74,13 +78,27 @@ class Ledger:
     ) -> Ledger:
         """Make a ledger whose first entry, of kind `opened`, has this body; refuse a run that has entries."""
         with _opened(cls, url, run, clock, wait, "create") as ledger:
-            ledger._make_table()
+            ledger._make_tables()
             with ledger.writing() as writer:
-                if writer.head:
-                    raise LedgerError(
-                        f"ledger {ledger._database.where} has entries of run {run} already; open it instead"
-                    )
+                ledger._check_new(writer)
                 writer.append(Kind.OPENED, body)
+        return ledger
+
+    def copy(self, url: str, run: str, end: int, further: Sequence[tuple[Kind, dict[str, Any]]]) -> Ledger:
+        """Make another run's ledger with the entries up to `end`, at the same positions, and `further` ones.
+
+        Idempotency keys are not copied: their hashes hold for this run only.
+        """
+        with _opened(type(self), url, run, self.clock, WAIT, "create") as ledger:
+            ledger._make_tables()
+            # Read before: both ledgers may be in one database, and a writer keeps other connections waiting.
+            entries = [entry for entry in self.entries() if entry.position <= end]
+            with ledger.writing() as writer:
+                ledger._check_new(writer)
+                for entry in entries:
+                    writer.append(_known_kind(entry), entry.body, time=entry.time)
+                for kind, body in further:
+                    writer.append(kind, body)
         return ledger
 
     @classmethod
@@ -92,6 +110,7 @@ class Ledger:
                     f"ledger {ledger._database.where} has no entries of run {run}; a lost ledger is restored"
                     " from a backup, not made anew"
                 )
+            ledger._make_marks()
         return ledger
 
     def head(self) -> int:
@@ -121,6 +140,9 @@ class Ledger:
             writer = Writer(self, connection)
             yield writer
             writer._commit()
+        # Before the writer's caller gets its answer: an answered request must never be forgotten.
+        if writer._requested and self.high_water.file is not None:
+            self.high_water.rise_unless_refused()
 
     def close(self) -> None:
         """Close the connections."""
@@ -136,11 +158,29 @@ class Ledger:
         with self._database.connected() as connection, reported("read", self._database.where):
             return has_table(connection)
 
-    def _make_table(self) -> None:
-        # Other runs may make the table at the same time, so the lock has a name that no run has.
+    def _make_tables(self) -> None:
+        # Other runs may make the tables at the same time, so the lock has a name that no run has.
         with self._database.locked("") as connection, reported("create", self._database.where):
-            make_table(connection)
+            make_tables(connection)
             connection.commit()
+
+    def _make_marks(self) -> None:
+        """Make the table of marks in a database that an earlier version made."""
+        if self._database.file:
+            return
+        with self._database.connected() as connection, reported("read", self._database.where):
+            if has_table(connection, MARKS):
+                return
+        try:
+            self._make_tables()
+        except LedgerError as error:  # a user who may only read, for one
+            warn_once(f"table {MARKS.name} of {self._database.where}", error)
+
+    def _check_new(self, writer: Writer) -> None:
+        if writer.head:
+            raise LedgerError(
+                f"ledger {self._database.where} has entries of run {self.run} already; open it instead"
+            )
 
     def _entries(self, connection: Connection, after: int) -> list[Entry]:
         # The last known row is read again: it must still be there, and the next must follow it.
@@ -197,13 +237,18 @@ class Writer:
         position = self._ledger._chain.position_of(code)
         return self._committed(position, position)[0].entry() if position else None
 
-    def append(self, kind: Kind, body: dict[str, Any], key: str | None = None) -> Entry:
-        """Append an entry and return it; refuse an idempotency key that this run has used before."""
+    def append(
+        self, kind: Kind, body: dict[str, Any], key: str | None = None, time: str | None = None
+    ) -> Entry:
+        """Append an entry and return it; refuse an idempotency key that this run has used before.
+
+        `time` is for entries that are copied from another ledger; it is the present time otherwise.
+        """
         # The table refuses it as well, but only with the words of the database.
         if key is not None and (used := self.find(key)):
             raise InputError(f"idempotency key of a new {kind} is that of entry {used.position}; use another")
         ledger, code = self._ledger, None if key is None else key_hash(self._ledger.run, key)
-        row = make_row(ledger.run, self._last(), kind, _stamp(ledger.clock()), body, code)
+        row = make_row(ledger.run, self._last(), kind, time or _stamp(ledger.clock()), body, code)
         with self._unless_failed("write"):
             self._connection.execute(insert(ENTRIES), {"run": ledger.run, **row._asdict()})
         self._new.append(row)
@@ -229,11 +274,27 @@ class Writer:
             self._failure = error
             raise
 
+    @property
+    def _requested(self) -> bool:
+        return any(row.kind == Kind.REQUEST for row in self._new)
+
     def _commit(self) -> None:
         with self._unless_failed("write"):
+            if self._requested and self._ledger.high_water.file is None:
+                self._ledger.high_water.write_row(self._connection, self.head, self._new[-1].hash)
             self._connection.commit()
         # Other writers may have appended since, so these rows need not be the last ones.
         self._ledger._chain.check(self._new, self.head - len(self._new) + 1, end=self.head)
+
+
+def _known_kind(entry: Entry) -> Kind:
+    try:
+        return Kind(entry.kind)
+    except ValueError:
+        raise NewerFormat(
+            f"entry {entry.position} of the ledger is of kind {entry.kind!r}, which a newer version of "
+            "fedsgt made; update fedsgt; nothing was changed"
+        ) from None
 
 
 def _stamp(time: datetime) -> str:

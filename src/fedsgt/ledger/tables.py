@@ -1,4 +1,4 @@
-"""The ledger's table, and triggers that make the database itself refuse to change entries."""
+"""The ledger's tables, and triggers that make the database itself refuse to change entries."""
 
 from __future__ import annotations
 
@@ -19,6 +19,10 @@ ENTRIES = Table(
     Column("hash", Text, nullable=False),
     # Entries without a key are null, and nulls do not clash.
     UniqueConstraint("run", "key"),
+)
+# High-water marks of runs, in PostgreSQL only; those of SQLite are outside of the run's folder.
+MARKS = Table(
+    "fedsgt_marks", MetaData(), Column("run", Text, primary_key=True), Column("mark", Text, nullable=False)
 )
 # The chain of hashes shows a change; the triggers also stop one that is made by mistake.
 # In SQLite a REPLACE removes rows without calling the trigger on DELETE; the one on INSERT stops it.
@@ -42,14 +46,16 @@ _TRIGGERS = {
 }
 
 
-def has_table(connection: Connection) -> bool:
+def has_table(connection: Connection, table: Table = ENTRIES) -> bool:
     """Whether this database holds the table, for any run."""
-    return inspect(connection).has_table(ENTRIES.name)
+    return inspect(connection).has_table(table.name)
 
 
-def make_table(connection: Connection) -> None:
-    """Make the table and its triggers unless they are there."""
+def make_tables(connection: Connection) -> None:
+    """Make the tables and their triggers unless they are there."""
     if not has_table(connection):
         ENTRIES.create(connection)
         for statement in _TRIGGERS[connection.dialect.name]:
             connection.exec_driver_sql(statement)
+    if connection.dialect.name == "postgresql" and not has_table(connection, MARKS):
+        MARKS.create(connection)

@@ -35,6 +35,9 @@ if TYPE_CHECKING:  # only a type: the module of `RunFolder` imports this one
     from fedsgt.runs.folder import RunFolder
 
 CONFIG, DESCRIPTION, LEDGER = "run.toml", "run.json", "ledger.sqlite"
+# New description, until the old one is replaced by it.
+NEXT_DESCRIPTION = "run.next.json"
+REGISTERS = "registers"
 LOCK, STORE_LOCK = "lock", "store.lock"
 CERTIFICATES, SIGNING_KEY, PUBLIC_KEY = "certificates", "signing.key", "signing.pub"
 METRICS, EVALUATION, REPORT = "metrics.jsonl", "evaluation.json", "report.html"
@@ -228,16 +231,21 @@ UNFINISHED = ArtefactKind(
 )
 MANIFEST = ArtefactKind(("modules", _KEY, r"manifest\.json"), _module_part, "manifest")
 MODULE = ArtefactKind(("modules", _KEY, r"module\.safetensors"), _module_part, "module")
-_PREDICTIONS = r"test-[0-9a-f]{16}\.safetensors"
+_TEST = r"test-[0-9a-f]{16}\.safetensors"
+PREDICTIONS = ArtefactKind(("modules", _KEY, _TEST), _module_part, "predictions")
 # A file that somebody else put beside a module may be a copy of it, so it goes with the module.
 STRAY = ArtefactKind(
-    ("modules", _KEY, rf"(?!(manifest\.json|module\.safetensors|{_PREDICTIONS})$).+"),
+    ("modules", _KEY, rf"(?!(manifest\.json|module\.safetensors|{_TEST})$).+"),
     _module_part,
     "predictions",
     deep=True,
 )
 CERTIFICATE = ArtefactKind(
     (CERTIFICATES, r"\d{6,}\.json"), lambda file: Nothing("salted hashes, and hashes of what was destroyed")
+)
+# Certificates of requests that the ledger lost and a replay brought back, named by their hash too.
+REPLAYED_CERTIFICATE = ArtefactKind(
+    (CERTIFICATES, r"\d{6,}-[0-9a-f]{16}\.json"), lambda file: Nothing("the same, from before a backup")
 )
 
 
@@ -249,7 +257,7 @@ REGISTRY: tuple[ArtefactKind, ...] = (
     # Manifests are destroyed first: a module exists as long as its manifest does.
     MANIFEST,
     MODULE,
-    ArtefactKind(("modules", _KEY, _PREDICTIONS), _module_part, "predictions"),
+    PREDICTIONS,
     STRAY,
     ArtefactKind(("rounds", rf"{_KEY}\.safetensors"), _module_part, "checkpoint", sweep=_sweep_checkpoint),
     ArtefactKind(
@@ -268,8 +276,9 @@ REGISTRY: tuple[ArtefactKind, ...] = (
     ArtefactKind(("tensorboard",), _curves, "metrics", deep=True),
     UNFINISHED,
     CERTIFICATE,
+    REPLAYED_CERTIFICATE,
     _plain("the configuration", re.escape(CONFIG)),
-    _plain("salted fingerprints and numbers of records", re.escape(DESCRIPTION)),
+    _plain("salted fingerprints and numbers of records", *_named(DESCRIPTION, NEXT_DESCRIPTION)),
     _plain("salted hashes of what was deleted", rf"{re.escape(LEDGER)}(-wal|-shm|-journal)?"),
     ArtefactKind((REGISTERS, r"\d+\.json"), lambda file: Nothing("salted hashes of registered ids")),
     _plain("numbers of messages and of bytes", re.escape(TRAFFIC)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Collection, Mapping
 from functools import cached_property
 from typing import Any, Literal, Self
@@ -12,9 +13,13 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from fedsgt.errors import InputError
+from fedsgt.files.formats import check_format
 from fedsgt.grouping import Grouping
 from fedsgt.plans import Plan
 from fedsgt.words import first_problem
+
+FORMAT = 2
+"""Format of new descriptions; runs of format 1 have no register."""
 
 
 class _Strict(BaseModel):
@@ -53,7 +58,7 @@ class ModuleEntry(_Strict):
 class Description(_Strict):
     """The file `run.json` of a run folder."""
 
-    format: Literal[1] = 1
+    format: Literal[1, 2] = FORMAT
     id: str = ""
     """Name of the run in a ledger that may hold several."""
     as_of: int = 0
@@ -85,6 +90,7 @@ class Description(_Strict):
         try:
             return cls.model_validate_json(text)
         except ValidationError as error:
+            _refuse_newer(text, where)
             problem = first_problem(error, "the whole")
             raise InputError(f"{where}: not a run's description ({problem})") from None
 
@@ -177,6 +183,15 @@ class Description(_Strict):
         names = sorted(fixed - {"sequences", "modules"} if hit else fixed)
         unlike = [name for name in names if getattr(self, name) != getattr(other, name)]
         return f"{unlike[0]} changed" if unlike else None
+
+
+def _refuse_newer(text: str, where: str) -> None:
+    """Raise if the text is of a newer format; one that is no JSON at all is for the caller to refuse."""
+    try:
+        values = json.loads(text)
+    except (ValueError, RecursionError):
+        return
+    check_format(values, FORMAT, where)
 
 
 def _beyond(client: ClientEntry, groups: list[int], hit: Collection[int]) -> tuple[object, ...]:

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 import re
 import secrets
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
 from fedsgt.config import Config, load, to_toml
 from fedsgt.errors import InputError
 from fedsgt.files.durable import sync_folder
-from fedsgt.files.locks import FileLock, only_holder
+from fedsgt.files.locks import Busy, FileLock, only_holder
 from fedsgt.ledger.kinds import Kind
 from fedsgt.ledger.ledger import CorruptLedger, Ledger, file_url
 from fedsgt.runs.artefacts import (
@@ -25,7 +27,9 @@ from fedsgt.runs.artefacts import (
     DESCRIPTION,
     LEDGER,
     LOCK,
+    NEXT_DESCRIPTION,
     STORE_LOCK,
+    remove_tree,
 )
 from fedsgt.runs.dependencies import Dead
 from fedsgt.runs.description import Description
@@ -52,6 +56,13 @@ class RunFolder:
     config: Config
     description: Description
     """Description when the run was opened; `live` has the one that is in force."""
+    restoring: bool = field(default=False, repr=False, compare=False)
+    """Whether the run may be older than it has been; only a replay of deletions may open such a run."""
+
+    @property
+    def writable(self) -> bool:
+        """Whether this user can write in the folder, and it is on no read-only mount."""
+        return os.access(self.path, os.W_OK)
 
     @cached_property
     def modules(self) -> Modules:
@@ -61,27 +72,34 @@ class RunFolder:
 
     @cached_property
     def ledger(self) -> Ledger:
-        """Ledger of the run, checked to reach as far as the newest certificate."""
+        """Ledger of the run, checked to be as new as it has ever been."""
         ledger = Ledger.open(ledger_url(self.path, self.config), self.description.id)
+        if not self.restoring:
+            ledger.high_water.check()
+            self._check_certificates(ledger)
+        return ledger
+
+    def _check_certificates(self, ledger: Ledger) -> None:
         # A hash chain does not show that its end was cut off; a certificate signed since then does.
         names = (path.stem for path in (self.path / CERTIFICATES).glob("*.json"))
         signed = max((int(name) for name in names if name.isdecimal()), default=0)
         if signed >= ledger.head():
             raise CorruptLedger(
                 f"{self.path}: the ledger ends at {ledger.head()}, but a certificate of request no. "
-                f"{signed} is there; restore the ledger from a backup"
+                f"{signed} is there; restore the ledger from a backup, then run fedsgt replay {self.path}"
             )
-        return ledger
 
     @cached_property
     def _state(self) -> LiveState:
         # The functions do not hold `self`: a cycle would keep the ledger open after the last use of the
         # folder.
         path = self.path
-        return LiveState(self.ledger, lambda: read_description(path), lambda: _stamp(path / DESCRIPTION))
+        return LiveState(self.ledger, lambda code: _find_description(path, code), lambda: _stamps(path))
 
     def live(self) -> Live:
         """Return the state of the run at this moment; ask again before every use."""
+        if not self.restoring:
+            self.ledger.high_water.check()
         return self._state.live()
 
     def present(self) -> frozenset[str]:
@@ -101,18 +119,49 @@ class RunFolder:
         meanwhile waits for the lock, and then destroys them.
         """
         with self._store_lock.held():
+            self._finish_description()
             yield self.live()
 
     def describe_anew(self, description: Description) -> None:
-        """Replace the run's description, destroy what only the old one knows, and note it in the ledger."""
-        with self.publishing() as live:
+        """Replace the run's description, and destroy what only the old one knows.
+
+        The ledger's entry puts the new description in force. A process that is killed before leaves the old
+        one in force; after it, the next writer does the rest.
+        """
+        with self.publishing():
             check_links(self)
-            # First: a deletion that comes later would not find modules that no description names.
-            dropped = set(live.description.keys.values()) - set(description.keys.values())
-            destroy(self, Dead.at(replace(live, description=description), also=dropped))
-            Folder(self.path).write(DESCRIPTION, description.to_text().encode())
-        with self.ledger.writing() as writer:
-            writer.append(Kind.REBUILT, {"description": description.hash(), "as_of": description.as_of})
+            Folder(self.path).write(NEXT_DESCRIPTION, description.to_text().encode())
+            with self.ledger.writing() as writer:
+                writer.append(Kind.REBUILT, {"description": description.hash(), "as_of": description.as_of})
+            self._finish_description()
+
+    def _finish_description(self) -> None:
+        """Finish a change of the description that is in the ledger, or forget one that is not.
+
+        The caller must hold the store's lock.
+        """
+        file = self.path / NEXT_DESCRIPTION
+        if not file.exists():
+            return
+        live, code = self._state.look()
+        if hashlib.sha256(file.read_bytes()).hexdigest() != code:
+            file.unlink()
+        else:
+            # Before the old description goes: a deletion that comes later would not find modules that no
+            # description names.
+            dropped = _keys_of(self.path / DESCRIPTION) - set(live.description.keys.values())
+            destroy(self, Dead.at(live, also=dropped))
+            os.replace(file, self.path / DESCRIPTION)
+        sync_folder(self.path)
+
+    def finish_description(self) -> None:
+        """Finish a change of the description that a killed process left, unless somebody is at it."""
+        if (self.path / NEXT_DESCRIPTION).exists() and self.writable:
+            try:
+                with only_holder(self.path / STORE_LOCK, self.path):
+                    self._finish_description()
+            except Busy:  # whoever holds the lock finishes it
+                return
 
     @property
     def cache(self) -> Path:
@@ -130,32 +179,89 @@ class RunFolder:
             yield
 
 
-def open_run(path: Path) -> RunFolder:
-    """Open the run in this folder; the error says what is missing."""
+def open_run(path: Path, *, restoring: bool = False) -> RunFolder:
+    """Open the run in this folder; the error says what is missing, or why it must not be used.
+
+    A run that is older than it has been is refused, unless it is opened for `restoring`, and so is one whose
+    description is not the one in its ledger.
+    """
+    folder = replace(read_run(path), restoring=restoring)
+    described = folder.live().description
+    if described is not folder.description:
+        folder = replace(folder, description=described)
+    if not restoring:
+        folder.ledger.high_water.rise_unless_refused()
+    folder.finish_description()
+    return folder
+
+
+def read_run(path: Path) -> RunFolder:
+    """Read the run in this folder without a look at its ledger; the error says what is missing."""
     if path.exists() and not path.is_dir():
         raise InputError(f"{path}: a file, where a run's folder is expected")
     if not path.is_dir():
         raise InputError(f"{path}: no such run; `fedsgt runs` lists those there are")
-    for name in (CONFIG, DESCRIPTION):
-        if not (path / name).is_file():
-            raise InputError(f"{path}: not a run: it has no {name}")
+    for names in ((CONFIG,), (DESCRIPTION, NEXT_DESCRIPTION)):
+        if not any((path / name).is_file() for name in names):
+            raise InputError(f"{path}: not a run: it has no {names[0]}")
     return RunFolder(path, load(path / CONFIG), read_description(path))
 
 
 def read_description(path: Path) -> Description:
-    """Read the run's description from disk."""
-    file = path / DESCRIPTION
+    """Read the run's description from disk; whether it is the one in force is not checked."""
+    here = (path / DESCRIPTION).exists() or not (path / NEXT_DESCRIPTION).exists()
+    file = path / (DESCRIPTION if here else NEXT_DESCRIPTION)
     try:
-        text = file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        return _parsed(file.read_bytes(), str(file))
+    except OSError as error:
         raise InputError(f"{file}: cannot be read ({error})") from None
-    return Description.read(text, str(file))
 
 
-def _stamp(file: Path) -> tuple[int, int, int]:
-    """Return numbers that change whenever the file is replaced."""
-    found = file.stat()
-    return found.st_ino, found.st_mtime_ns, found.st_size
+def _find_description(path: Path, code: str) -> Description | None:
+    """Return the description with this hash; None if neither file has it."""
+    # The new one first: between two looks it may get the other's name, but never the other way round.
+    for file in (path / NEXT_DESCRIPTION, path / DESCRIPTION):
+        try:
+            data = file.read_bytes()
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise InputError(f"{file}: cannot be read ({error})") from None
+        if hashlib.sha256(data).hexdigest() == code:
+            return _parsed(data, str(file))
+    return None
+
+
+# Opening a run reads the same text twice, and callers compare descriptions by identity.
+@lru_cache(maxsize=8)
+def _parsed(data: bytes, where: str) -> Description:
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        raise InputError(f"{where}: cannot be read ({error})") from None
+    return Description.read(text, where)
+
+
+def _keys_of(file: Path) -> set[str]:
+    """Return the keys of the modules in a description; none if it cannot be read."""
+    try:
+        return set(_parsed(file.read_bytes(), str(file)).keys.values())
+    except (OSError, InputError):
+        return set()
+
+
+def _stamps(path: Path) -> tuple[tuple[int, ...] | None, ...]:
+    """Return numbers that change whenever one of the files of a description is replaced or written."""
+    return tuple(_stamp(path / name) for name in (NEXT_DESCRIPTION, DESCRIPTION))
+
+
+def _stamp(file: Path) -> tuple[int, ...] | None:
+    try:
+        found = file.stat()
+    except OSError:
+        return None
+    # The time of the last change too, which nobody can set back.
+    return found.st_ino, found.st_mtime_ns, found.st_ctime_ns, found.st_size
 
 
 def ledger_url(path: Path, config: Config) -> str:
@@ -181,39 +287,41 @@ def create_run(
     path: Path, config: Config, description: Description, registers: Mapping[int, Register] | None = None
 ) -> RunFolder:
     """Make a new run's folder; it appears with all its files, or not at all."""
+    with appear_whole(path) as temporary:
+        described = with_registers(temporary, description, registers or {})
+        named = described.model_copy(update={"id": secrets.token_hex(16)})
+        files = Folder(temporary)
+        files.write(CONFIG, to_toml(config).encode())
+        files.write(DESCRIPTION, named.to_text().encode())
+        Ledger.create(ledger_url(temporary, config), named.id, {"description": named.hash()}).close()
+    return open_run(path)
+
+
+@contextmanager
+def appear_whole(path: Path) -> Iterator[Path]:
+    """Yield an empty folder to be filled, which then gets its real name; after an error it is removed."""
     # Always the same name, so that the next attempt takes over what a killed one left.
     temporary = path.parent / f".{path.name}.new"
     try:
         temporary.mkdir(parents=True, exist_ok=True)
         with only_holder(temporary / LOCK, path):
-            _fill_and_rename(temporary, path, config, description, registers or {})
+            try:
+                _empty(temporary)
+                yield temporary
+                temporary.rename(path)
+            except BaseException:
+                shutil.rmtree(temporary, ignore_errors=True)
+                raise
         sync_folder(path.parent)
     except OSError as error:
         raise InputError(f"{path}: the run's folder cannot be made ({error.strerror})") from None
-    return open_run(path)
 
 
-def _fill_and_rename(
-    temporary: Path,
-    path: Path,
-    config: Config,
-    description: Description,
-    registers: Mapping[int, Register],
-) -> None:
-    try:
-        described = with_registers(temporary, description, registers)
-        named = described.model_copy(update={"id": secrets.token_hex(16)})
-        files = Folder(temporary)
-        files.sweep()
-        for left in temporary.glob(f"{LEDGER}*"):
-            left.unlink()
-        files.write(CONFIG, to_toml(config).encode())
-        files.write(DESCRIPTION, named.to_text().encode())
-        Ledger.create(ledger_url(temporary, config), named.id, {"description": named.hash()}).close()
-        temporary.rename(path)
-    except BaseException:
-        shutil.rmtree(temporary, ignore_errors=True)
-        raise
+def _empty(temporary: Path) -> None:
+    """Remove what a killed attempt left, but for the lock, which this process holds."""
+    for left in temporary.iterdir():
+        if left.name != LOCK:
+            remove_tree(left)
 
 
 def find_runs(folder: Path) -> list[Path]:

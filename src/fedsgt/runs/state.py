@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsgt.errors import InputError
 from fedsgt.ledger.kinds import Kind
 from fedsgt.ledger.ledger import Entry, Ledger
 from fedsgt.runs.description import Description, ModuleEntry
@@ -42,6 +43,8 @@ class Live:
     """Positions of the requests whose bytes are destroyed."""
     deleted: Mapping[int, DeletedData] = field(repr=False, default_factory=dict)
     """All data deleted so far, by the number of the client."""
+    copied: int = 0
+    """Position up to which the entries are those of another run, if this one is a copy; 0 if it is not."""
 
     @cached_property
     def dead(self) -> frozenset[int]:
@@ -104,9 +107,11 @@ class Live:
         """Return the state after these further entries of the ledger."""
         requests = [entry for entry in entries if entry.kind == Kind.REQUEST]
         done = {entry.body["request"] for entry in entries if entry.kind == Kind.DESTROYED}
+        taken = [entry.position for entry in entries if entry.kind == Kind.COPIED]
         return replace(
             self,
             position=entries[-1].position if entries else self.position,
+            copied=taken[-1] if taken else self.copied,
             requests=(*self.requests, *requests),
             finished=self.finished | done,
             deleted=deleted_after(self.deleted, requests),
@@ -164,29 +169,58 @@ def modules_in(description: Description, groups: Iterable[int]) -> list[ModuleEn
 class LiveState:
     """Keeps a run's state up to date with its ledger and its description.
 
-    As long as nothing changes, asking for it costs one query and one look at a file.
+    The description in force is the one whose hash the ledger has, whatever else the files say. As long as
+    nothing changes, asking for the state costs one query and one look at each file.
     """
 
     def __init__(
         self,
         ledger: Ledger,
-        read_description: Callable[[], Description],
-        stamp: Callable[[], tuple[int, ...]],
+        find_description: Callable[[str], Description | None],
+        stamp: Callable[[], tuple[object, ...]],
     ) -> None:
-        self.ledger, self.read_description, self.stamp = ledger, read_description, stamp
-        self.now: Live | None = None
-        self.seen: tuple[int, ...] = ()
+        self.ledger, self.find_description, self.stamp = ledger, find_description, stamp
+        # All in one, so that a thread never sees the state of one moment with the stamp of another.
+        self.known: tuple[Live, str, tuple[object, ...]] | None = None
 
     def live(self) -> Live:
         """Return the state at this moment."""
-        known, head, stamp = self.now, self.ledger.head(), self.stamp()
-        if known is not None and head == known.position and stamp == self.seen:
-            return known
+        return self.look()[0]
+
+    def look(self) -> tuple[Live, str]:
+        """Return the state at this moment, and the hash of the description that is in force."""
+        while True:
+            known, head, stamp = self.known, self.ledger.head(), self.stamp()
+            if known is not None and head == known[0].position and stamp == known[2]:
+                return known[0], known[1]
+            found = self._read(known, stamp)
+            if found is not None:
+                self.known = found
+                return found[0], found[1]
+            # A writer may have put another description in force since the entries were read.
+            if self.ledger.head() == head and self.stamp() == stamp:
+                raise InputError(
+                    f"run {self.ledger.run}: run.json is missing or is not the description that the ledger "
+                    "knows, so nothing is served; restore run.json from a backup; nothing was changed"
+                )
+
+    def _read(
+        self, known: tuple[Live, str, tuple[object, ...]] | None, stamp: tuple[object, ...]
+    ) -> tuple[Live, str, tuple[object, ...]] | None:
+        """Read what is new; None if no file holds the description that the ledger names."""
+        before, code, seen = known or (None, "", ())
         # Only new entries are read; those before are in the known state and never change.
-        entries = self.ledger.entries(after=known.position if known else 0)
-        # The description is read after the ledger, so that it may be newer than the entries, but never older.
-        if known is None or stamp != self.seen:
-            described = self.read_description()
-            known = replace(known, description=described) if known else Live(described, 0, ())
-        self.now, self.seen = known.after(entries), stamp
-        return self.now
+        entries = self.ledger.entries(after=before.position if before else 0)
+        named = description_hash(entries) or code
+        if before is None or named != code or stamp != seen:
+            described = self.find_description(named)
+            if described is None:
+                return None
+            before = replace(before, description=described) if before else Live(described, 0, ())
+        return before.after(entries), named, stamp
+
+
+def description_hash(entries: Sequence[Entry]) -> str | None:
+    """Return the hash of the description that the last of these entries put in force; None if none did."""
+    found = (e.body.get("description") for e in reversed(entries) if e.kind in (Kind.OPENED, Kind.REBUILT))
+    return next((code for code in found if isinstance(code, str)), None)

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, m
 
 from fedsgt.errors import InputError
 from fedsgt.files.encoding import text_bytes
+from fedsgt.files.formats import check_format
 from fedsgt.words import first_problem
 
 Hash = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
@@ -62,7 +63,9 @@ class Manifest(Origin):
     @classmethod
     def from_bytes(cls, data: bytes) -> Manifest:
         """Read a manifest; refuse any other text of the same content, since the text is hashed."""
-        manifest = cls._checked(_json(data))
+        values = _json(data)
+        check_format(values, 1, "manifest")
+        manifest = cls._checked(values)
         # A key given twice, for one, reads as the last of the two here and as the first elsewhere.
         if manifest.to_bytes() != data:
             raise InputError(

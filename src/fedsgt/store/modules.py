@@ -11,6 +11,7 @@ from typing import Any, Literal
 from numpy.typing import NDArray
 
 from fedsgt.errors import InputError
+from fedsgt.files.formats import NewerFormat
 from fedsgt.files.tensors import Tensors, pack, read_note, tensor_hash, unpack
 from fedsgt.store.checkpoints import Checkpoint, pack_checkpoint, unpack_checkpoint
 from fedsgt.store.manifest import Manifest, Origin, Participants
@@ -79,6 +80,8 @@ class Modules:
             raise MissingModule(f"module {key} is not in the store: {name} is missing") from None
         try:
             manifest = Manifest.from_bytes(data)
+        except NewerFormat as error:  # not damaged: a newer version reads it
+            raise NewerFormat(f"module {key}: {error}") from None
         except InputError as error:
             raise CorruptModule(f"module {key} is corrupt: {error}") from error
         # A folder that was copied or renamed.

@@ -174,14 +174,18 @@ def recover(
 
 
 def unfinished(folder: RunFolder, live: Live | None = None) -> list[Entry]:
-    """Return the requests that are not known to be destroyed, or have no certificate."""
+    """Return the requests that are not known to be destroyed, or have no certificate.
+
+    In a copy of a run, the certificates of earlier requests are those of the original.
+    """
     live = live or folder.live()
     place = folder.path / CERTIFICATES
     signed = set(os.listdir(place)) if place.is_dir() else set()
     return [
         entry
         for entry in live.requests
-        if entry.position not in live.finished or certificate_path(folder, entry.position).name not in signed
+        if entry.position not in live.finished
+        or (entry.position > live.copied and certificate_path(folder, entry.position).name not in signed)
     ]
 
 
