@@ -27,7 +27,7 @@ from fedsgt.runs import records
 from fedsgt.runs.folder import RunFolder, open_run
 from fedsgt.runs.records import load_clients
 from fedsgt.unlearning import unlearn as unlearning
-from fedsgt.unlearning.erase import SourceReader, erasable, sources
+from fedsgt.unlearning.erase import SourceReader, sources, why_left
 from fedsgt.unlearning.rejoin import rejoin
 from fedsgt.unlearning.request import Deletion
 from fedsgt.unlearning.unlearn import accept, complete, recover, unlearn
@@ -103,11 +103,11 @@ def test_where_a_file_is_not_written(images: World, data: Path, tmp_path: Path) 
     for name, overrides in cases.items():
         run = config(images, data, *overrides)
         made = create_run(tmp_path / name, run, describe(prepare(run)))
-        assert not erasable(made, data / "train.parquet"), name
+        assert why_left(made, data / "train.parquet") is not None, name
     run = config(images, data)
     made = create_run(tmp_path / "given", run, describe(prepare(run)))
     assert sources(made, made.description) == {data / "train.parquet": {0, 1, 2, 3}}
-    assert erasable(made, data / "train.parquet")
+    assert why_left(made, data / "train.parquet") is None
 
 
 def test_a_simulated_client_is_left_out_by_whoever_reads(images: World, data: Path, tmp_path: Path) -> None:

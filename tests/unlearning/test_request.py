@@ -59,8 +59,14 @@ WRONG: dict[str, tuple[list[Deletion], str]] = {
     "slice": ([Deletion("c0", slices=(2,))], "client c0 has no slice 2; it has 0 to 1"),
     "negative": ([Deletion("c0", slices=(-1,))], "client c0 has no slice -1"),
     "record": ([Deletion("c0", records=("r999",))], "client c0: it never registered a record 'r999'"),
-    "another's record": ([Deletion("c0", records=("r001",))], "client c0: it never registered a record 'r001'"),
-    "one of a batch": ([Deletion("c1"), Deletion("c0", records=("r999",))], "it never registered a record 'r999'"),
+    "another's record": (
+        [Deletion("c0", records=("r001",))],
+        "client c0: it never registered a record 'r001'",
+    ),
+    "one of a batch": (
+        [Deletion("c1"), Deletion("c0", records=("r999",))],
+        "it never registered a record 'r999'",
+    ),
     "nothing": ([], "the request is empty"),
 }
 
@@ -151,7 +157,9 @@ def test_a_client_is_all_its_enrolments() -> None:
     assert enrolments(description, "a~2") == [3]
     assert enrolments(description, "1") == [2]
     for unknown in ("c", "a~4", "0", "9", "-1", ""):
-        with pytest.raises(InputError, match=r"not in this run, which has 7 clients: a, b, 1, a~2, a~10, \.\.\.;"):
+        with pytest.raises(
+            InputError, match=r"not in this run, which has 7 clients: a, b, 1, a~2, a~10, \.\.\.;"
+        ):
             enrolments(description, unknown)
 
 

@@ -32,7 +32,7 @@ from fedsgt.runs.artefacts import (
     remove_tree,
 )
 from fedsgt.runs.dependencies import Dead
-from fedsgt.runs.description import Description
+from fedsgt.runs.description import FORMAT, Description
 from fedsgt.runs.destruction import check_links, destroy, sweep
 from fedsgt.runs.register import Register, with_registers
 from fedsgt.runs.state import Live, LiveState
@@ -192,6 +192,12 @@ def open_run(path: Path, *, restoring: bool = False) -> RunFolder:
     if not restoring:
         folder.ledger.high_water.rise_unless_refused()
     folder.finish_description()
+    if described.format < FORMAT and folder.writable and not restoring:
+        # Imported here: reading records imports this module.
+        from fedsgt.runs.migration import migrate
+
+        migrate(folder)
+        folder = replace(folder, description=folder.live().description)
     return folder
 
 

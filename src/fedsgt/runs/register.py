@@ -19,6 +19,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from fedsgt.data import Client, new_salt, record_hash
 from fedsgt.errors import InputError
 from fedsgt.files.durable import make_folder, read_limited, write_once
+from fedsgt.files.encoding import parse_json
+from fedsgt.files.formats import check_format
 from fedsgt.runs.artefacts import REGISTERS
 from fedsgt.runs.description import Description
 from fedsgt.words import first_problem
@@ -135,9 +137,10 @@ def _read(path: Path, expected: str) -> Register:
     data = read_limited(path, MAX_BYTES)
     if hashlib.sha256(data).hexdigest() != expected:
         raise InputError(
-            f"{path}: not the register that this run was made with; restore it from a backup, or delete whole "
-            "slices or clients instead of single records"
+            f"{path}: not the register that this run was made with; restore it from a backup, or delete "
+            "whole slices or clients instead of single records"
         )
+    check_format(parse_json(data, path), Register.model_fields["format"].default, path)
     try:
         return Register.model_validate_json(data)
     except ValidationError as error:

@@ -56,7 +56,9 @@ def why_left(folder: RunFolder, path: Path) -> str | None:
     if data.id_column == ROW:
         return "its ids are row numbers, which would move"
     if dealt or limited:
-        return "all clients' records are dealt from the whole file" if dealt else "data.limit chooses its rows"
+        return (
+            "all clients' records are dealt from the whole file" if dealt else "data.limit chooses its rows"
+        )
     if not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
         return "it cannot be written: take the rows out of it yourself"
     return None
@@ -195,7 +197,9 @@ class SourceOutcome:
         return {"file": self.path.name, "action": self.action, "rows": self.rows, "reason": self.reason}
 
 
-def source_plan(folder: RunFolder, description: Description, parts: Sequence[PartJson]) -> list[SourceOutcome]:
+def source_plan(
+    folder: RunFolder, description: Description, parts: Sequence[PartJson]
+) -> list[SourceOutcome]:
     """Return what a request with these parts does to which file; nothing is read or written."""
     found = []
     for path, numbers in sources(folder, description).items():

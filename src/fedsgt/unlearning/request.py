@@ -139,8 +139,8 @@ def enrolments(description: Description, client: str, simulated: bool = False) -
     if not found:
         shown = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
         raise InputError(
-            f"client {client[:100]!r} is not in this run, which has {counted(len(names), 'client')}: {shown}; "
-            "a client is known by its name only; nothing was changed"
+            f"client {client[:100]!r} is not in this run, which has {counted(len(names), 'client')}: {shown}"
+            "; a client is known by its name only; nothing was changed"
         )
     return found
 

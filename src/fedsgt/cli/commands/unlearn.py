@@ -46,7 +46,9 @@ def unlearn(
     everything: Annotated[bool, typer.Option("--all", help="Delete everything that the client has.")] = False,
     subject: Annotated[
         list[str] | None,
-        typer.Option(metavar="ID", help="Delete this record id wherever it is, in all runs; may be repeated."),
+        typer.Option(
+            metavar="ID", help="Delete this record id wherever it is, in all runs; may be repeated."
+        ),
     ] = None,
     batch: Annotated[
         Path | None,

@@ -52,7 +52,7 @@ def answer_text(folder: RunFolder, answer: Receipt) -> str:
         f"request no. {answer.position}: {counted(answer.records, 'record')} deleted, "
         f"groups hit: {_listed(answer.groups)}; {counted(answer.destroyed, 'module')} destroyed{again}",
         *(f"client     {share_text(share)}" for share in _shares(folder, answer)),
-        f"files      {counted(len(_destroyed_files(folder, answer)), 'file')} of the run destroyed or rewritten",
+        f"files      {counted(len(_destroyed_files(folder, answer)), 'file')} of the run destroyed or cut",
         *(f"source     {source_text(source)}" for source in answer.sources),
     ]
     if served:
@@ -67,7 +67,9 @@ def answer_text(folder: RunFolder, answer: Receipt) -> str:
 
 def warnings_of(answer: Receipt) -> list[str]:
     """Return what is said on standard error besides the answer: files that keep rows, a change of keys."""
-    unread = [f"{path} cannot be read, so deleted records were not taken out of it" for path in answer.unreadable]
+    unread = [
+        f"{path} cannot be read, so deleted records were not taken out of it" for path in answer.unreadable
+    ]
     kept = [
         f"deleted records are still in {source['file']}: {source['reason']}"
         for source in answer.sources

@@ -190,7 +190,7 @@ def _file(
 
 
 def _in_whole_slices(own: ClientRecords, deletion: Deletion, shares: Sequence[RunShare]) -> set[str]:
-    """Return the hashes of all that was registered in slices that go whole, also of rows that left the file."""
+    """Return the hashes of everything registered in slices that go whole, in the file or not."""
     found = set[str]()
     for share in shares if deletion.records is None else ():
         register = own.registered(share.enrolment.run)
