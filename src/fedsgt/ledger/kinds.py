@@ -23,6 +23,8 @@ class Kind(StrEnum):
     """New description of the run: other slices, groups or modules than before."""
     BUILT = "built"
     """Number of modules in the store after training."""
+    KEY = "key"
+    """Key that signs certificates from here on; it has signed nothing before this entry."""
 
 
 MODULES_CHANGED = frozenset({Kind.REBUILT, Kind.BUILT})

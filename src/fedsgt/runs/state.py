@@ -42,6 +42,8 @@ class Live:
     """Positions of the requests whose bytes are destroyed."""
     deleted: Mapping[int, DeletedData] = field(repr=False, default_factory=dict)
     """All data deleted so far, by the number of the client."""
+    keys: tuple[Entry, ...] = field(repr=False, default=())
+    """All changes of the key that signs certificates, oldest first."""
 
     @cached_property
     def dead(self) -> frozenset[int]:
@@ -110,6 +112,7 @@ class Live:
             requests=(*self.requests, *requests),
             finished=self.finished | done,
             deleted=deleted_after(self.deleted, requests),
+            keys=(*self.keys, *(entry for entry in entries if entry.kind == Kind.KEY)),
         )
 
     def until(self, request: Entry) -> Live:

@@ -11,7 +11,7 @@ import os
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from fedsgt.data import ROW, Client
 from fedsgt.data.sources.parquet import rewrite_parquet, training_file
@@ -160,10 +160,14 @@ def condemned_rows(rows: RowsByFile) -> list[Artefact]:
     ]
 
 
-def erase_rows(folder: RunFolder, rows: RowsByFile) -> None:
-    """Take the records out of their files; those that are not there any more are fine."""
+def erase_rows(folder: RunFolder, rows: RowsByFile) -> list[dict[str, Any]]:
+    """Take the records out of their files, and return what was done to each; those gone already are fine."""
     for path, gone in rows.items():
         rewrite_parquet(path, folder.config.data.id_column, gone)
+    return [
+        {"file": path.name, "action": "rewritten", "rows": len(gone), "reason": None}
+        for path, gone in rows.items()
+    ]
 
 
 def _deleted_rows(client: Client, erased: DeletedData) -> dict[str, str]:

@@ -21,8 +21,8 @@ from fedsgt.runs.description import ClientEntry, Description
 from fedsgt.runs.folder import RunFolder
 from fedsgt.runs.records import own_columns
 from fedsgt.unlearning.erase import sources
+from fedsgt.unlearning.recovery import recover
 from fedsgt.unlearning.request import AGAIN, enrolments
-from fedsgt.unlearning.unlearn import recover
 
 Orders = list[list[int]]
 

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fedsgt.cli.commands.options import AsJson, RunPath
+from fedsgt.cli.commands.recovering import PENDING, UNKNOWN, in_force, recover_and_tell
+from fedsgt.cli.signals import exit_on_signals
 from fedsgt.cli.views.deletions import answer_json, answer_text, dry_run_text
 from fedsgt.errors import InputError
 
@@ -54,9 +56,7 @@ def unlearn(
     """Delete records, slices or a client: modules that saw them stop serving at once and are destroyed."""
     # Options and files are read first, so that a mistake in them is said before anything is done.
     deletions = _deletions(client, records, slices or [], everything, batch)
-    from fedsgt.certificates.certify import certificate_path
     from fedsgt.runs.folder import open_run
-    from fedsgt.unlearning.unlearn import recover
 
     folder = open_run(run)
     if dry_run:
@@ -64,23 +64,27 @@ def unlearn(
         typer.echo(json.dumps(found.to_json(), indent=2) if as_json else dry_run_text(found))
         return
     # A request that was cut short is in force already; its destruction ends before another begins.
-    for position in recover(folder):
-        done = certificate_path(folder, position)
+    with exit_on_signals():
+        recover_and_tell(folder)
+        answer = forget(folder, deletions, key, as_json)
+        if answer.pending is not None:
+            raise typer.Exit(PENDING)
+        if retrain:
+            with in_force(answer.position):
+                _retrain(folder)
+
+
+def _retrain(folder: RunFolder) -> None:
+    from fedsgt.cli.commands.retrain import retrain_if_due
+    from fedsgt.files.locks import Busy
+
+    try:
+        retrain_if_due(folder)
+    except Busy:  # the deletion is done all the same: only the training waits
         typer.echo(
-            f"fedsgt: completed request no. {position}, which had been interrupted; certificate {done}",
+            f"fedsgt: {folder.path} is being trained already; fedsgt retrain {folder.path} does the rest",
             err=True,
         )
-    forget(folder, deletions, key, as_json)
-    if retrain:
-        from fedsgt.cli.commands.retrain import retrain_if_due
-        from fedsgt.files.locks import Busy
-
-        try:
-            retrain_if_due(folder)
-        except Busy:  # the deletion is done all the same: only the training waits
-            typer.echo(
-                f"fedsgt: {run} is being trained already; fedsgt retrain {run} does the rest", err=True
-            )
 
 
 def _preview(folder: RunFolder, deletions: Sequence[Deletion]) -> Impact:
@@ -99,17 +103,32 @@ def forget(
 ) -> Receipt:
     """Carry out the deletions as one request, and print the answer."""
     from fedsgt.cli.views.progress import progress
+    from fedsgt.unlearning.unlearn import OutcomeUnknown, Stopped
     from fedsgt.unlearning.unlearn import unlearn as do
 
     # Nothing is printed before the deletion is complete: an answer means that nothing can undo it.
-    with progress("Destroying") as done:
-        answer = do(folder, deletions, key, done)
-    if as_json:
-        typer.echo(json.dumps(answer_json(folder, answer), indent=2))
-    else:
-        typer.echo(answer_text(folder, answer))
-    for path in answer.unreadable:
-        typer.echo(f"fedsgt: {path} cannot be read, so deleted records were not taken out of it", err=True)
+    try:
+        with progress("Destroying") as done:
+            answer = do(folder, deletions, key, done)
+    except Stopped as stopped:
+        answer = stopped.receipt
+    except (KeyboardInterrupt, SystemExit):
+        typer.echo("fedsgt: stopped; nothing was changed, the deletion is not in force", err=True)
+        raise
+    except OutcomeUnknown as error:
+        typer.echo(f"fedsgt: {error}", err=True)
+        raise typer.Exit(UNKNOWN) from None
+    with in_force(answer.position):
+        if as_json:
+            typer.echo(json.dumps(answer_json(folder, answer), indent=2))
+        else:
+            typer.echo(answer_text(folder, answer))
+        for path in answer.unreadable:
+            typer.echo(
+                f"fedsgt: {path} cannot be read, so deleted records were not taken out of it", err=True
+            )
+        for change in answer.key_changes:
+            typer.echo(f"fedsgt: {change}", err=True)
     return answer
 
 

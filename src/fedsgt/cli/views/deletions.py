@@ -29,7 +29,10 @@ def answer_json(folder: RunFolder, answer: Receipt) -> dict[str, Any]:
         "repeated": answer.repeated,
         "live_modules": served,
         "live_sequences": len(prefixes),
-        "certificate": str(answer.certificate),
+        "certificate": None if answer.certificate is None else str(answer.certificate),
+        "in_force": answer.in_force,
+        "pending": answer.pending,
+        "key_changes": list(answer.key_changes),
     }
 
 
@@ -41,15 +44,18 @@ def answer_text(folder: RunFolder, answer: Receipt) -> str:
         f"request no. {answer.position}: {counted(answer.records, 'record')} deleted, "
         f"groups hit: {_listed(answer.groups)}; {counted(answer.destroyed, 'module')} destroyed{again}"
     )
-    certificate = f"certificate {answer.certificate}"
+    first = [] if answer.pending is None else [f"the deletion is in force; {answer.pending}"]
+    certificate = "no certificate yet; the same command with --key, or any later one, completes it"
+    if answer.pending is None:
+        certificate = f"certificate {answer.certificate}"
     if not served:
         exhausted = f"EXHAUSTED: no module is live, nothing is served; next: fedsgt retrain {folder.path}"
-        return "\n".join([exhausted, request, certificate])
+        return "\n".join([*first, exhausted, request, certificate])
     serving = (
         f"serving    {counted(served, 'module')} in {counted(len(prefixes), 'sequence')}, "
         f"the longest of {counted(max(map(len, prefixes)), 'group')}"
     )
-    return "\n".join([request, serving, certificate])
+    return "\n".join([*first, request, serving, certificate])
 
 
 def _served(folder: RunFolder) -> tuple[int, list[tuple[int, ...]]]:
@@ -133,8 +139,9 @@ def outcome_text(outcome: Outcome) -> str:
     granted = outcome.granted
     if granted is None:
         return f"run {outcome.run}: {outcome.message}"
+    end = outcome.message if outcome.certificate is None else f"certificate {outcome.certificate}"
     return (
         f"run {outcome.run}: request no. {granted.position}: {counted(granted.records, 'record')} deleted, "
         f"groups hit: {_listed(granted.groups)}\n"
-        f"certificate {outcome.certificate}"
+        f"{end}"
     )
