@@ -11,8 +11,10 @@ from fedsgt.certificates.content import (
     DestroyedArtefact,
     LedgerEntry,
     RequestEntry,
+    RunKey,
     ServedModule,
     ServedModules,
+    SourceFile,
 )
 from fedsgt.certificates.keys import SigningKey
 
@@ -23,7 +25,13 @@ def digest(letter: str) -> str:
     return letter * 64
 
 
-def certificate(position: int = 7, choices: tuple[str, ...] = (), served: bool = True) -> Certificate:
+def certificate(
+    position: int = 7,
+    choices: tuple[str, ...] = (),
+    served: bool = True,
+    sources: tuple[SourceFile, ...] = (),
+    keys: tuple[str, ...] = (KEY.public_id,),
+) -> Certificate:
     """Two records of one client and a slice of another are gone, with two modules; one module is left."""
     modules = [ServedModule(key=digest("c"), sha256=digest("3"), prefix=[2, 0])] if served else []
     return Certificate.of(
@@ -61,4 +69,7 @@ def certificate(position: int = 7, choices: tuple[str, ...] = (), served: bool =
         ),
         software={"fedsgt": "0.1.0", "python": "3.11.9"},
         data_dependent_choices=list(choices),
+        groups_hit={"1": digest("8"), "3": digest("9")},
+        sources=list(sources),
+        keys=[RunKey(position=5 * number, key=key) for number, key in enumerate(keys, start=1)],
     )

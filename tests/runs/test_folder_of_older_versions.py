@@ -20,8 +20,9 @@ from fedsgt.proof.verify import verify
 from fedsgt.runs.folder import RunFolder, open_run
 from fedsgt.runs.records import load_run_clients
 from fedsgt.stack import profile
+from fedsgt.unlearning.recovery import Recovery, recover, unfinished
 from fedsgt.unlearning.request import Deletion
-from fedsgt.unlearning.unlearn import recover, unfinished, unlearn
+from fedsgt.unlearning.unlearn import unlearn
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 VERSIONS = ["0.1.0"]
@@ -48,7 +49,7 @@ def test_it_opens_with_its_deletion_in_force(folder: RunFolder) -> None:
     live = folder.live()
     assert [request.position for request in live.requests] == [3]
     assert live.finished == {3}
-    assert (unfinished(folder), recover(folder)) == ([], [])
+    assert (unfinished(folder), recover(folder)) == ([], Recovery())
     assert folder.present() == {entry.key for entry in live.modules()} != set()
     assert all(folder.modules.state(key) == "present" for key in folder.present())
 

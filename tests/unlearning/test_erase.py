@@ -26,7 +26,7 @@ from fedsgt.files.encoding import frames
 from fedsgt.runs import records
 from fedsgt.runs.folder import RunFolder, open_run
 from fedsgt.runs.records import load_clients
-from fedsgt.unlearning import unlearn as unlearning
+from fedsgt.unlearning import recovery
 from fedsgt.unlearning.erase import SourceReader, sources, why_left
 from fedsgt.unlearning.rejoin import rejoin
 from fedsgt.unlearning.request import Deletion
@@ -153,14 +153,16 @@ def test_a_link_leads_to_the_file_that_is_written(images: World, data: Path, tmp
     assert row.id not in pq.read_table(real).column("id").to_pylist()
 
 
-def test_the_name_of_a_file_stays_out_of_the_ledger(images: World, folder: RunFolder, tmp_path: Path) -> None:
+def test_the_folders_of_a_file_stay_hidden(images: World, folder: RunFolder, tmp_path: Path) -> None:
     source = write_rows(tmp_path / "new", images.rows[:6], "image") / "train.parquet"
-    source.rename(tmp_path / "alice-jones.parquet")
-    rejoin(folder, "c1", tmp_path / "alice-jones.parquet", 1, 1, Quiet())
+    (tmp_path / "alice").mkdir()
+    place = source.rename(tmp_path / "alice" / "jones.parquet")
+    rejoin(folder, "c1", place, 1, 1, Quiet())
     answer = unlearn(folder, [Deletion("c1~2")])
     assert answer.certificate is not None
     assert '"kind": "source"' in answer.certificate.read_text()
     for text in (answer.certificate.read_text(), str([entry.body for entry in folder.ledger.entries()])):
+        assert "jones.parquet" in text
         assert "alice" not in text
 
 
@@ -264,7 +266,7 @@ def test_a_deletion_reads_the_source_once_and_never_under_the_lock(
     assert problems(folder) == []
     assert (len(reading.read), reading.locked) == (3, [])
     accept(folder, [Deletion("c2", records=(second,))])
-    assert len(recover(folder)) == 1
+    assert len(recover(folder).completed) == 1
     assert (len(reading.read), reading.locked) == (4, []), "acceptance looks into the register"
     assert {first, second, other}.isdisjoint(ids_in(data))
     assert third in ids_in(data)
@@ -316,11 +318,11 @@ def test_each_of_several_pending_requests_lists_its_own_records(
     receipts = [accept(folder, [Deletion("c2", records=(first,))])]
     if killed:
         with monkeypatch.context() as patch:
-            patch.setattr(unlearning, "destroy", Mock(side_effect=KeyboardInterrupt))
+            patch.setattr(recovery, "destroy", Mock(side_effect=KeyboardInterrupt))
             with pytest.raises(KeyboardInterrupt):
                 recover(folder)
     receipts.append(accept(folder, [Deletion("c2", records=(second,))]))
-    assert recover(folder) == [receipt.position for receipt in receipts]
+    assert recover(folder).completed == [receipt.position for receipt in receipts]
     assert {first, second}.isdisjoint(ids_in(data))
     salt = derive_salt(folder.config.data.seed, "c2")
     for receipt, record in zip(receipts, (first, second), strict=True):
@@ -353,7 +355,7 @@ def test_a_request_that_comes_while_sources_are_read_is_completed_with_the_other
         monkeypatch,
         after=lambda: other.append(accept(open_run(folder.path), [Deletion("c1~2")]).position),
     )
-    assert recover(folder) == [first.position, *other]
+    assert recover(folder).completed == [first.position, *other]
     assert reading.locked == []
     assert pq.read_table(source).num_rows == 0
     assert problems(folder) == []

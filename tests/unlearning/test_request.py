@@ -99,7 +99,7 @@ def test_what_was_deleted_before_is_refused(images: World, folder: RunFolder) ->
     with pytest.raises(InputError, match=f"'{record}' was deleted before, by request no. 3"):
         unlearn(folder, [Deletion(client, records=(record,))])
     unlearn(folder, [Deletion("c3", slices=(1,))])
-    with pytest.raises(InputError, match=r"slice 1 of client c3 was deleted before, by request no\. 6"):
+    with pytest.raises(InputError, match=r"slice 1 of client c3 was deleted before, by request no\. 7"):
         unlearn(folder, [Deletion("c3", slices=(1,))])
     unlearn(folder, [Deletion("c3")])
     with pytest.raises(InputError, match="client c3: there is no record left to delete"):

@@ -17,6 +17,7 @@ from fedsgt.ledger.kinds import Kind
 from fedsgt.runs.destruction import destroy
 from fedsgt.runs.folder import RunFolder
 from fedsgt.runs.state import Live
+from fedsgt.unlearning import recovery
 from fedsgt.unlearning import unlearn as unlearning
 from fedsgt.unlearning.erase import SourceReader
 from fedsgt.unlearning.request import Deletion, DeletionPart, locate
@@ -109,7 +110,7 @@ def test_an_accepted_request_is_in_force_before_anything_is_destroyed(folder: Ru
     assert folder.live().dead == set(answer.groups)
     assert [entry.position for entry in unfinished(other)] == [answer.position]
     assert any(finding.problem for finding in problems(other))
-    assert recover(other) == [answer.position]
+    assert recover(other).completed == [answer.position]
     assert unfinished(folder) == []
     assert problems(folder) == []
 
@@ -153,10 +154,10 @@ def test_a_request_that_comes_in_during_recovery_is_left_to_the_next(folder: Run
         inner(*arguments)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(unlearning, "destroy", slow)
-        assert recover(folder) == [first.position]
+        patch.setattr(recovery, "destroy", slow)
+        assert recover(folder).completed == [first.position]
     (second,) = unfinished(folder)
-    assert recover(folder) == [second.position]
+    assert recover(folder).completed == [second.position]
     assert problems(folder) == []
 
 

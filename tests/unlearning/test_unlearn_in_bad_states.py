@@ -144,7 +144,7 @@ def test_a_full_disk_while_the_ledger_is_written(folder: RunFolder) -> None:
 def test_a_disk_that_refuses_while_files_are_destroyed(
     folder: RunFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The request stands and is in force; the error says so, and the next command finishes it."""
+    """The request stands and is in force; the receipt says so, and the next command finishes it."""
     inner = Folder.delete
     calls = [0]
 
@@ -156,12 +156,15 @@ def test_a_disk_that_refuses_while_files_are_destroyed(
 
     with monkeypatch.context() as patch:
         patch.setattr(Folder, "delete", broken)
-        with pytest.raises(OSError, match="Read-only"):
-            unlearn(folder, [Deletion("c0")])
+        receipt = unlearn(folder, [Deletion("c0")])
+    assert receipt.in_force
+    assert receipt.certificate is None
+    assert receipt.pending is not None
+    assert "its destruction is pending because Read-only file system" in receipt.pending
     after = fresh(folder)
     (request,) = unfinished(after)
     assert after.live().dead == set(request.body["groups"])
-    assert recover(after) == [request.position]
+    assert recover(after).completed == [request.position]
     assert problems(after) == []
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from fedsgt.build.client_access import LOCAL, ClientAccess
 from fedsgt.build.prepare import Prepared, describe, prepare_clients
@@ -23,8 +23,17 @@ from fedsgt.runs.state import Live
 from fedsgt.store import Manifest, open_objects
 from fedsgt.words import counted
 
-Recover: TypeAlias = Callable[[RunFolder], object]
-"""Completes the deletions of a run that were cut short: `fedsgt.unlearning.unlearn.recover`."""
+
+class Recovered(Protocol):
+    """Result of completing the deletions of a run that were cut short."""
+
+    @property
+    def undestroyed(self) -> Mapping[int, str]:
+        """Reason for each request whose files could not be destroyed."""
+
+
+Recover: TypeAlias = Callable[[RunFolder], Recovered]
+"""Completes the deletions of a run that were cut short: `fedsgt.unlearning.recovery.recover`."""
 
 
 def train(
@@ -103,13 +112,18 @@ def live_after_recovery(folder: RunFolder, recover: Recover | None) -> Live:
     A new description no longer knows the modules of deleted data, so their files must be gone before.
     """
     while True:
-        if recover is not None:
-            recover(folder)
+        stuck = {} if recover is None else recover(folder).undestroyed
         live = folder.live()
         pending = [request.position for request in live.requests if request.position not in live.finished]
         if not pending:
             return live
         # Another request may have come in after `recover` looked; then it is called again.
+        for position in pending:
+            if position in stuck:
+                raise InputError(
+                    f"{folder.path}: no training while data of request no. {position} is not destroyed: "
+                    f"{stuck[position]}; nothing was trained, and its modules are not served"
+                )
         if recover is None:
             raise InputError(
                 f"{folder.path}: request no. {pending[0]} is not completed; fedsgt retrain {folder.path} "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
 
 from fedsgt.certificates.content import (
     Certificate,
@@ -12,8 +13,10 @@ from fedsgt.certificates.content import (
     DestroyedArtefact,
     LedgerEntry,
     RequestEntry,
+    RunKey,
     ServedModule,
     ServedModules,
+    SourceFile,
 )
 from fedsgt.certificates.keys import signing_key
 from fedsgt.certificates.signatures import write_certificate
@@ -41,8 +44,11 @@ def certificate_path(folder: RunFolder, position: int) -> Path:
     return folder.path / CERTIFICATES / f"{position:06d}.json"
 
 
-def certify(folder: RunFolder, live: Live, request: Entry, condemned: Entry, destroyed: Entry) -> Path:
+def certify(folder: RunFolder, request: Entry, condemned: Entry, destroyed: Entry) -> Path:
     """Write the certificate of this request: what the ledger says of it, and what is served from now on."""
+    # First, as the ledger gets an entry if the key is new, and the certificate lists all of those.
+    key = signing_key(folder)
+    live = folder.live()
     # The ledger's parts have more fields, such as the client's number, which say nothing to others.
     parts = [
         DeletedPart(**{name: part[name] for name in DeletedPart.model_fields})
@@ -54,7 +60,7 @@ def certify(folder: RunFolder, live: Live, request: Entry, condemned: Entry, des
             position=request.position, ledger_hash=request.hash, time=request.time, parts=parts
         ),
         completion=LedgerEntry(position=destroyed.position, ledger_hash=destroyed.hash, time=destroyed.time),
-        destroyed=[DestroyedArtefact(**artefact) for artefact in condemned.body["artefacts"]],
+        destroyed=_destroyed(condemned, destroyed),
         served=_served(folder, live),
         configuration=Configuration(
             config_hash=live.description.config_hash,
@@ -63,14 +69,43 @@ def certify(folder: RunFolder, live: Live, request: Entry, condemned: Entry, des
         ),
         software=_software(),
         data_dependent_choices=data_dependent_choices(live),
+        groups_hit=_groups_hit(live, request),
+        sources=[_source_file(source) for source in destroyed.body.get("sources", [])],
+        keys=[RunKey(position=entry.position, key=entry.body["key"]) for entry in live.keys],
     )
-    return write_certificate(folder.path / CERTIFICATES, certificate, signing_key(folder))
+    return write_certificate(folder.path / CERTIFICATES, certificate, key)
 
 
 def data_dependent_choices(live: Live) -> list[str]:
     """Return the choices that were made by looking at data content (docs/definitions.md, 8)."""
     description = live.description
     return [f"grouping: {description.grouping} looked at data content"] if description.looks_at_data else []
+
+
+def _groups_hit(live: Live, request: Entry) -> dict[str, str]:
+    """Return the groups that the request hit with the fingerprints that they had, as far as known."""
+    hit = request.body.get("hit")
+    if hit is not None:
+        return dict(hit)
+    # Requests of earlier versions name the groups only; a newer description has other fingerprints.
+    if live.description.as_of >= request.position:
+        return {}
+    return live.description.fingerprints_of(request.body["groups"])
+
+
+def _destroyed(condemned: Entry, destroyed: Entry) -> list[DestroyedArtefact]:
+    """Return what was condemned, but for rows of a source that could not be rewritten."""
+    kept = {source["file"] for source in destroyed.body.get("sources", []) if source["action"] == "left"}
+    return [
+        DestroyedArtefact(**artefact)
+        for artefact in condemned.body["artefacts"]
+        if artefact["kind"] != "source" or artefact["name"] not in kept
+    ]
+
+
+def _source_file(source: dict[str, Any]) -> SourceFile:
+    # The folders say how somebody's machine is laid out, which is not for others to know.
+    return SourceFile(**{**source, "file": Path(source["file"]).name})
 
 
 def _served(folder: RunFolder, live: Live) -> ServedModules:

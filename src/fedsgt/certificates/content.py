@@ -7,6 +7,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from fedsgt.certificates.statement import not_proved_by, proved_by
 from fedsgt.files.encoding import MAX_INTEGER
 
 Hash = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
@@ -21,6 +22,7 @@ Name = Annotated[str, Field(min_length=1, max_length=1000)]
 # Plain names sort alike everywhere, so that the canonical form can be made with common tools.
 Values = dict[Annotated[str, Field(pattern=r"^[!-~][ -~]{0,99}$")], str]
 Sentences = Annotated[list[Name], Field(min_length=1)]
+FORMAT = 2
 
 
 class Content(BaseModel):
@@ -105,6 +107,22 @@ class Configuration(Content):
     profile: Values = Field(description="how modules are computed: versions, threads, kernels")
 
 
+class SourceFile(Content):
+    """What happened to a file of the data's owners that deleted records were in."""
+
+    file: Name = Field(description="name without its folder")
+    action: Literal["rewritten", "left"]
+    rows: Count = Field(description="rows that were taken out, or were left in it")
+    reason: Name | None = Field(description="why it was left; null if it was rewritten")
+
+
+class RunKey(Content):
+    """Key that signed the run's certificates from a position of its ledger on."""
+
+    position: Count
+    key: Hash
+
+
 class Statement(Content):
     """Plain sentences on what the certificate proves and what it cannot."""
 
@@ -116,7 +134,7 @@ class Certificate(Content):
     """Text that is signed after a deletion."""
 
     # Both are signed, so that no text of another kind or version passes for a certificate.
-    format: Literal[1]
+    format: Literal[1, 2]
     kind: Literal["fedsgt unlearning certificate"]
     run: Name
     request: RequestEntry
@@ -127,6 +145,12 @@ class Certificate(Content):
     software: Values
     data_dependent_choices: list[Name] = Field(description="choices made by looking at data content")
     statement: Statement
+    # Since format 2; certificates of format 1 have none of these.
+    groups_hit: dict[GroupName, Hash] = Field(
+        default_factory=dict, description="groups that lost records, with their fingerprints at that time"
+    )
+    sources: list[SourceFile] = Field(default_factory=list)
+    keys: list[RunKey] = Field(default_factory=list, description="all signing keys that the ledger names")
 
     @classmethod
     def of(
@@ -140,10 +164,13 @@ class Certificate(Content):
         configuration: Configuration,
         software: dict[str, str],
         data_dependent_choices: Sequence[str],
+        groups_hit: dict[str, str],
+        sources: Sequence[SourceFile],
+        keys: Sequence[RunKey],
     ) -> Self:
         """Return the certificate of these facts, with the sentences that go with them."""
         return cls(
-            format=1,
+            format=FORMAT,
             kind="fedsgt unlearning certificate",
             run=run,
             request=request,
@@ -153,14 +180,26 @@ class Certificate(Content):
             configuration=configuration,
             software=software,
             data_dependent_choices=list(data_dependent_choices),
-            statement=statement_for(
-                request.position,
-                completion.position,
-                len(destroyed),
-                len(served.modules),
-                data_dependent_choices,
+            statement=Statement(
+                proved=proved_by(
+                    request.position, completion.position, len(destroyed), len(served.modules), sources
+                ),
+                not_proved=not_proved_by(data_dependent_choices, sources),
             ),
+            groups_hit=groups_hit,
+            sources=list(sources),
+            keys=list(keys),
         )
+
+    @model_validator(mode="after")
+    def _check_format(self) -> Self:
+        newer = {"groups_hit", "sources", "keys"}
+        found = newer & self.model_fields_set
+        if self.format == 1 and found:
+            raise ValueError(f"{min(found)} is no field of format 1")
+        if self.format == FORMAT and found != newer:
+            raise ValueError(f"{min(newer - found)} is missing")
+        return self
 
     @model_validator(mode="after")
     def _check_consistency(self) -> Self:
@@ -170,46 +209,12 @@ class Certificate(Content):
         gone = {artefact.module for artefact in self.destroyed if artefact.kind == "module"}
         if gone & {module.key for module in self.served.modules}:
             raise ValueError("a module is both destroyed and served")
+        # A group that was trained again without the deleted records has another fingerprint.
+        again = {group for group, was in self.groups_hit.items() if self.served.groups.get(group) == was}
+        for module in self.served.modules:
+            if hit := again.intersection(map(str, module.prefix)):
+                raise ValueError(f"group {min(hit, key=int)} was hit, and is served as it was")
+        positions = [entry.position for entry in self.keys]
+        if positions != sorted(set(positions)):
+            raise ValueError("the keys are not in the order of the ledger")
         return self
-
-
-def statement_for(
-    requested: int, completed: int, destroyed: int, served: int, choices: Sequence[str]
-) -> Statement:
-    """Return the sentences on what such a certificate proves and what it cannot, for a wary reader."""
-    # The sentences are signed with the facts: changing one changes the bytes of new certificates.
-    proved = [
-        "The holder of the signing key signed exactly this text. What follows is that holder's word; each "
-        "sentence names how to test it.",
-        f"The run's ledger holds the request at position {requested}, and at position {completed} that the "
-        "destruction was complete. Test: a ledger with other chain hashes there was rewritten.",
-        f"The artefacts listed as destroyed ({destroyed}) were removed from the run's folder and store "
-        "before this was signed. Test: `fedsgt audit` looks for anything there that depends on deleted data.",
-        _served_sentence(completed, served),
-    ]
-    not_proved = [
-        "That no copies are left outside the run's folder and store: backups, exports given away, copies "
-        "made by others.",
-        "That predictions already made are undone, or what was learned from them.",
-        "That a storage device has overwritten the blocks that were freed.",
-        "That a client told the truth about its data, or erased its own copies.",
-        "That the operator's machine ran unmodified software and its clock was right.",
-        "Who owns the signing key: take the public key from a source you trust.",
-    ]
-    if choices:
-        not_proved.append(
-            "That the choices which looked at data content carry no trace of the deleted data; they are "
-            f"listed as data-dependent ({len(choices)})."
-        )
-    return Statement(proved=proved, not_proved=not_proved)
-
-
-def _served_sentence(completed: int, served: int) -> str:
-    since = f"From position {completed} on, until training adds modules,"
-    if not served:
-        return f"{since} no module is served. Test: `fedsgt status` shows none live."
-    return (
-        f"{since} only the modules listed ({served}) are served. Each has the hash given and depends on the "
-        "configuration, the backbone and its prefix's groups with the fingerprints given, on no other data. "
-        "Test: whoever holds the retained data rebuilds them and compares the hashes with `fedsgt verify`."
-    )

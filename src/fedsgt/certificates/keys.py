@@ -129,12 +129,26 @@ class SigningKey:
         return self.public.id
 
 
-def signing_key(folder: RunFolder) -> SigningKey:
-    """Return the key that the configuration names, or the run's own, which is made when first needed."""
-    from fedsgt.runs.artefacts import SIGNING_KEY
+def check_signing_key(folder: RunFolder) -> None:
+    """Raise if the key that signs certificates is there and cannot be used, or is named and missing."""
+    path, named = _key_file(folder)
+    if named or os.path.lexists(path):
+        SigningKey.read(path)
 
-    named = folder.config.unlearning.key
-    key = SigningKey.read(Path(named)) if named else SigningKey.read_or_make(folder.path / SIGNING_KEY)
+
+def signing_key(folder: RunFolder) -> SigningKey:
+    """Return the key that the configuration names, or the run's own, which is made if it is missing.
+
+    The ledger names the key before it signs anything, so that no key takes another's place in silence.
+    """
+    path, named = _key_file(folder)
+    reason = "the key file holds another"
+    if named:
+        reason = "the configuration names another"
+    elif not os.path.lexists(path):
+        reason = "the key file was missing"
+    key = SigningKey.read(path) if named else SigningKey.read_or_make(path)
+    _record(folder, key, reason)
     _keep_public(folder.path, key)
     return key
 
@@ -147,12 +161,51 @@ def public_keys(folder: RunFolder) -> list[PublicKey]:
     return [PublicKey.read(folder.path / name) for name in names]
 
 
+def public_name(key: str) -> str:
+    """Return the name of the file that a run keeps the public key of this id in, for good."""
+    return f"signing-{key[:16]}.pub"
+
+
+def _key_file(folder: RunFolder) -> tuple[Path, bool]:
+    """Return the file of the signing key, and whether the configuration names it."""
+    from fedsgt.runs.artefacts import SIGNING_KEY
+
+    named = folder.config.unlearning.key
+    return (Path(named), True) if named else (folder.path / SIGNING_KEY, False)
+
+
+def _record(folder: RunFolder, key: SigningKey, reason: str) -> None:
+    """Write to the ledger that this key signs from now on, unless it did already."""
+    from fedsgt.ledger.kinds import Kind
+
+    known = folder.live().keys
+    if known and known[-1].body["key"] == key.public_id:
+        return
+    previous = known[-1].body["key"] if known else _last_public(folder.path)
+    if previous == key.public_id:  # a run of an earlier version, whose ledger names no key
+        previous = None
+    body = {"key": key.public_id, "previous": previous, "reason": reason if previous else "first"}
+    with folder.ledger.writing() as writer:
+        writer.append(Kind.KEY, body)
+
+
+def _last_public(folder: Path) -> str | None:
+    """Return the id of the key that signed last in a run whose ledger names none; None if it is unknown."""
+    from fedsgt.runs.artefacts import PUBLIC_KEY
+
+    kept = sorted(folder.glob("signing-*.pub"), key=lambda path: path.stat().st_mtime, reverse=True)
+    for path in (folder / PUBLIC_KEY, *kept):
+        with suppress(InputError):
+            return PublicKey.read(path).id
+    return None
+
+
 def _keep_public(folder: Path, key: SigningKey) -> None:
     """Write the public key into the run, also under its id: a later key must not replace it there."""
     from fedsgt.runs.artefacts import PUBLIC_KEY
 
     text = key.public_text.encode()
-    for name in (PUBLIC_KEY, f"signing-{key.public_id[:16]}.pub"):
+    for name in (PUBLIC_KEY, public_name(key.public_id)):
         path = folder / name
         with reported("write", path):
             if not path.is_file() or path.read_bytes() != text:

@@ -17,8 +17,8 @@ from typing import Any
 from cryptography.exceptions import InvalidSignature
 from pydantic import JsonValue, ValidationError
 
-from fedsgt.certificates.content import Certificate
-from fedsgt.certificates.keys import PublicKey, SigningKey
+from fedsgt.certificates.content import FORMAT, Certificate
+from fedsgt.certificates.keys import PublicKey, SigningKey, public_name
 from fedsgt.errors import InputError
 from fedsgt.files.durable import read_limited, sync_folder, write_once
 from fedsgt.files.encoding import parse_json, signed_json
@@ -29,11 +29,16 @@ DOMAIN = b"fedsgt.certificate.1\n"
 METHOD = {"algorithm": "Ed25519", "canonical": "RFC 8785"}
 # Ten thousand modules and a million records fit; an endless file does not.
 MAX_BYTES = 2**27
+MOST_KEYS = 10  # that a message lists
 _KEY_ID = re.compile(r"[0-9a-f]{64}")
 
 
 class BadSignature(InputError):
     """The signature is malformed, of another key, or not one of this text."""
+
+
+class OtherKey(BadSignature):
+    """The text says that another key signed it than the one given."""
 
 
 def sign(body: Mapping[str, JsonValue], key: SigningKey) -> dict[str, JsonValue]:
@@ -52,7 +57,7 @@ def verify(envelope: JsonValue, key: PublicKey) -> dict[str, JsonValue]:
     value = _signature_bytes(signature)
     # Before the signature is checked: "another key" helps more than "does not hold".
     if signature["key"] != key.id:
-        raise BadSignature(f"signed with key {signature['key']}, but the key given is {key.id}")
+        raise OtherKey(f"signed with key {signature['key']}, but the key given is {key.id}")
     signed = signed_json(body)
     try:
         key.key.verify(value, DOMAIN + signed)
@@ -98,14 +103,45 @@ def read_certificate(path: Path, key: PublicKey | None) -> Certificate:
     envelope = _read(path)
     try:
         body = split_envelope(envelope)[0] if key is None else verify(envelope, key)
-        return Certificate.model_validate(body)
-    except ValidationError as error:
-        problem = first_problem(error, "certificate")
-        raise InputError(f"{path}: not a certificate of format 1 ({problem})") from None
+        return parse_certificate(body)
+    except OtherKey as error:
+        assert key is not None
+        raise OtherKey(f"{path}: {error}{_explanation(envelope, key.id)}") from None
     except BadSignature as error:
         raise BadSignature(f"{path}: {error}") from None
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
+
+
+def parse_certificate(body: dict[str, JsonValue]) -> Certificate:
+    """Return the certificate of this text; refuse one of a newer format by its number."""
+    made = body.get("format")
+    if type(made) is int and made > FORMAT:
+        raise InputError(
+            f"this certificate was made by a newer version of fedsgt (format {made}; this one knows up to "
+            f"{FORMAT}); update fedsgt; nothing was changed"
+        )
+    try:
+        return Certificate.model_validate(body)
+    except ValidationError as error:
+        shown = made if made in (1, FORMAT) else f"1 or {FORMAT}"
+        problem = first_problem(error, "certificate")
+        raise InputError(f"not a certificate of format {shown} ({problem})") from None
+
+
+def _explanation(envelope: JsonValue, given: str) -> str:
+    """Return what a certificate of another key says about the keys of its run, which is not checked."""
+    body, signature = split_envelope(envelope)
+    ask = f"; ask its signer for the public key, {public_name(str(signature['key']))} in the run's folder"
+    try:
+        keys = parse_certificate(body).keys
+    except InputError:
+        return ask
+    if given not in {entry.key for entry in keys}:
+        return ask
+    history = ", ".join(f"{entry.key} from position {entry.position} on" for entry in keys[-MOST_KEYS:])
+    said = f"its own text, which the key given does not check, says that the run changed its key: {history}"
+    return f"; {said}{ask}"
 
 
 def _signature_bytes(signature: dict[str, JsonValue]) -> bytes:

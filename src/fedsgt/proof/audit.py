@@ -28,7 +28,7 @@ from fedsgt.runs.dependencies import (
 from fedsgt.runs.folder import RunFolder
 from fedsgt.runs.state import Live
 from fedsgt.unlearning.erase import SourceReader, rows_to_erase
-from fedsgt.unlearning.unlearn import unfinished
+from fedsgt.unlearning.recovery import unfinished
 from fedsgt.words import counted
 
 

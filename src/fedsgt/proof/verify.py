@@ -28,7 +28,7 @@ from fedsgt.runs.description import ModuleEntry
 from fedsgt.runs.folder import RunFolder
 from fedsgt.runs.state import Live
 from fedsgt.store import CorruptModule, Folder, Manifest, MissingModule, Modules, compare
-from fedsgt.unlearning.unlearn import unfinished
+from fedsgt.unlearning.recovery import unfinished
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from fedsgt.reporting.history import History, LiveCounts, count_live, history
 from fedsgt.runs.artefacts import EVALUATION
 from fedsgt.runs.folder import RunFolder
 from fedsgt.runs.state import Live
+from fedsgt.unlearning.recovery import PendingWork, pending_work
 from fedsgt.unlearning.retrain import due
 
 State = Literal["live", "new", "dead", "untrained"]
@@ -63,6 +64,8 @@ class RunStatus:
     fragile: list[FragileGroup]
     """Live groups, those whose loss takes most modules first."""
     policy: RetrainPolicy
+    pending: list[PendingWork]
+    """Destruction and certificates of requests in force that are not done yet."""
 
     @property
     def exhausted(self) -> bool:
@@ -139,6 +142,7 @@ class RunStatus:
             "fragile": [asdict(group) for group in self.fragile],
             "policy": asdict(self.policy),
             "advice": self.advice(),
+            "pending": [work._asdict() for work in self.pending],
         }
 
 
@@ -163,6 +167,7 @@ def run_status(folder: RunFolder, requests: int = 10) -> RunStatus:
         forecast=forecast_survival(prefixes, chances, requests),
         fragile=fragile_groups(prefixes, chances),
         policy=_policy(folder, live),
+        pending=pending_work(folder),
     )
 
 

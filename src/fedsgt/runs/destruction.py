@@ -51,20 +51,27 @@ def _gone_bytes(kind: ArtefactKind, file: StoredFile, dead: Dead) -> bytes:
 def destroy(folder: RunFolder, dead: Dead, progress: Callable[[float], None] = lambda share: None) -> None:
     """Destroy all files that depend on anything dead; doing it again changes nothing.
 
-    The caller must hold the store's lock, and what is dead must be in the ledger already.
+    The caller must hold the store's lock, and what is dead must be in the ledger already. A file that cannot
+    be destroyed does not save the others: the first such error is raised at the end.
     """
+    failed: list[Exception] = []
     found = [(kind, file) for kind, file in claimed_files(folder) if dead.reaches(kind.made_of(file))]
     found.sort(key=lambda pair: REGISTRY.index(pair[0]))
     for done, (kind, file) in enumerate(found, start=1):
-        if kind.split is not None and file.plain:
-            Folder(folder.path).write(file.name, kind.split(file.read(), dead)[0])
-        else:
-            kind.destroy(folder, file, dead)
+        try:
+            if kind.split is not None and file.plain:
+                Folder(folder.path).write(file.name, kind.split(file.read(), dead)[0])
+            else:
+                kind.destroy(folder, file, dead)
+        except (InputError, OSError) as error:
+            failed.append(error)
         progress(done / len(found))
     # Slices without activations are buried too: a worker that holds their records may be about to write some.
     for fingerprint in sorted(dead.hit_slices):
         bury_activations(folder.cache, fingerprint)
     _sync_all(folder)
+    if failed:
+        raise failed[0]
 
 
 def _sync_all(folder: RunFolder) -> None:

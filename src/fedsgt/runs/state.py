@@ -45,6 +45,8 @@ class Live:
     """All data deleted so far, by the number of the client."""
     copied: int = 0
     """Position up to which the entries are those of another run, if this one is a copy; 0 if it is not."""
+    keys: tuple[Entry, ...] = field(repr=False, default=())
+    """All changes of the key that signs certificates, oldest first."""
 
     @cached_property
     def dead(self) -> frozenset[int]:
@@ -115,6 +117,7 @@ class Live:
             requests=(*self.requests, *requests),
             finished=self.finished | done,
             deleted=deleted_after(self.deleted, requests),
+            keys=(*self.keys, *(entry for entry in entries if entry.kind == Kind.KEY)),
         )
 
     def until(self, request: Entry) -> Live:

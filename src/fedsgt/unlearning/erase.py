@@ -174,10 +174,10 @@ def without_rows(rows: RowsByFile, others: RowsByFile) -> RowsByFile:
 
 
 def condemned_rows(rows: RowsByFile) -> list[Artefact]:
-    """Return the rows that leave each file as certificates list them: hashed, and without the file's name."""
+    """Return the rows that leave each file as certificates list them: hashed, under the file's name."""
     return [
-        Artefact("source", "source", hashlib.sha256(frames(*sorted(gone.values()))).hexdigest())
-        for gone in rows.values()
+        Artefact(path.name, "source", hashlib.sha256(frames(*sorted(gone.values()))).hexdigest())
+        for path, gone in rows.items()
     ]
 
 

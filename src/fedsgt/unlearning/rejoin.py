@@ -22,8 +22,8 @@ from fedsgt.runs.folder import RunFolder
 from fedsgt.runs.records import own_columns
 from fedsgt.runs.register import Register, Registers, with_registers
 from fedsgt.unlearning.erase import sources
+from fedsgt.unlearning.recovery import recover
 from fedsgt.unlearning.request import AGAIN, enrolments, has_simulated_clients
-from fedsgt.unlearning.unlearn import recover
 
 Orders = list[list[int]]
 

@@ -13,8 +13,9 @@ from fedsgt.files.encoding import frames
 from fedsgt.runs.folder import RunFolder
 from fedsgt.runs.state import Live
 from fedsgt.unlearning.erase import SourceReader
+from fedsgt.unlearning.recovery import Progress
 from fedsgt.unlearning.request import Deletion, DeletionPart, deleted_by, enrolments, holds, locate
-from fedsgt.unlearning.unlearn import Progress, Receipt, accept_parts, complete
+from fedsgt.unlearning.unlearn import Receipt, Stopped, accept_parts, complete
 
 State = Literal["deleted", "gone", "unknown", "remote", "refused"]
 
@@ -48,12 +49,34 @@ def find_subject(folder: RunFolder, live: Live, ids: Sequence[str], reader: Sour
     return found
 
 
-def unlearn_subject(
-    folder: RunFolder,
+def delete_subject(
+    folders: Sequence[RunFolder],
     ids: Sequence[str],
     key: str | None = None,
     progress: Progress = lambda share: None,
-) -> SubjectOutcome:
+) -> list[SubjectOutcome]:
+    """Delete these ids in all runs, one after another; told to stop, it says what was done until then."""
+    found: list[SubjectOutcome] = []
+    for folder in folders:
+        try:
+            found.append(_delete_in(folder, ids, key, progress))
+        except Stopped as stopped:
+            found.append(SubjectOutcome(folder, "deleted", _words(stopped.receipt), stopped.receipt))
+            break
+        except (KeyboardInterrupt, SystemExit):
+            break
+    rest = folders[len(found) :]
+    return [
+        *found,
+        *(SubjectOutcome(folder, "refused", "stopped before it; nothing was changed") for folder in rest),
+    ]
+
+
+def _words(receipt: Receipt) -> str:
+    return f"deleted by request no. {receipt.position}"
+
+
+def _delete_in(folder: RunFolder, ids: Sequence[str], key: str | None, progress: Progress) -> SubjectOutcome:
     """Delete these ids from all clients of the run, as one request; say so if there are none."""
     if folder.config.data.partition == "remote":
         return SubjectOutcome(
@@ -74,7 +97,7 @@ def unlearn_subject(
     except InputError as error:
         return SubjectOutcome(folder, "refused", str(error))
     receipt = complete(folder, accepted, progress, reader)
-    return SubjectOutcome(folder, "deleted", f"deleted by request no. {receipt.position}", receipt)
+    return SubjectOutcome(folder, "deleted", _words(receipt), receipt)
 
 
 def _not_held(folder: RunFolder, ids: Sequence[str]) -> SubjectOutcome:

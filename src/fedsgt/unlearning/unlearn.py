@@ -4,42 +4,70 @@ The request is in the ledger before it is answered, and from then on no module t
 trained. Then everything that depends on its records is destroyed. The ledger notes what is condemned before
 that, and that it is destroyed afterwards. A process that is killed at any moment leaves the request either
 unknown or for `recover` to complete.
+
+A deletion is in force or it is not, and everybody is told which: an error says that it is not, unless it is
+`OutcomeUnknown`, and a receipt says that it is.
 """
 
 from __future__ import annotations
 
-import os
+import secrets
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from fedsgt.certificates.certify import certificate_path, certify
+from fedsgt.certificates.certify import certificate_path
 from fedsgt.errors import InputError
 from fedsgt.ledger.kinds import RECORDS_MOVED, Kind
-from fedsgt.ledger.ledger import Entry
-from fedsgt.runs.artefacts import CERTIFICATES
-from fedsgt.runs.dependencies import Dead
-from fedsgt.runs.destruction import check_links, destroy, doomed
+from fedsgt.ledger.ledger import Entry, LedgerError
+from fedsgt.runs.destruction import check_links
 from fedsgt.runs.folder import RunFolder
-from fedsgt.runs.state import Live, deleted_after
-from fedsgt.store import Folder
-from fedsgt.unlearning.erase import (
-    RowsByFile,
-    SourceReader,
-    condemned_rows,
-    erase_rows,
-    rows_to_erase,
-    without_rows,
+from fedsgt.runs.state import Live
+from fedsgt.unlearning.erase import SourceReader
+from fedsgt.unlearning.recovery import (
+    NOT_IN_FORCE,
+    PendingWork,
+    Progress,
+    check_can_complete,
+    entry_of,
+    reason_of,
+    recover,
+    unfinished,
 )
 from fedsgt.unlearning.request import Deletion, DeletionPart, content_hash, groups_hit, locate
 
-Progress = Callable[[float], None]
+__all__ = [
+    "KeyUsed",
+    "OutcomeUnknown",
+    "Receipt",
+    "Stopped",
+    "accept",
+    "accept_parts",
+    "complete",
+    "preview",
+    "recover",
+    "unfinished",
+    "unlearn",
+]
+
 Locate = Callable[[Live], list[DeletionPart]]
 
 
 class KeyUsed(InputError):
     """Error for an idempotency key that came with another request before."""
+
+
+class OutcomeUnknown(InputError):
+    """Error for a request of which nobody can say now whether it is in the ledger."""
+
+
+class Stopped(KeyboardInterrupt):
+    """The process was told to stop after the request was accepted: the deletion is in force."""
+
+    def __init__(self, receipt: Receipt) -> None:
+        super().__init__()
+        self.receipt = receipt
 
 
 @dataclass(frozen=True)
@@ -57,12 +85,20 @@ class Receipt:
     """Number of modules of the plan that died, trained or not."""
     repeated: bool
     """Whether an earlier request came with the same key, so that this is its receipt."""
+    in_force: bool = True
+    """Always true: a request that is not in force gets an error and no receipt."""
+    pending: str | None = None
+    """What is not done yet and why, in words; None once the request is complete."""
     destroyed: int = 0
-    """Number of trained modules that were destroyed."""
+    """Number of trained modules that were destroyed, or are to be."""
     certificate: Path | None = None
     """Path of the certificate; None until the request is completed."""
     unreadable: tuple[Path, ...] = ()
     """Files that deleted records were in and that could not be read, so that the records are still there."""
+    sources: tuple[dict[str, Any], ...] = ()
+    """What happened to each file of the data's owners that deleted records were in."""
+    key_changes: tuple[str, ...] = ()
+    """Sentences on changes of the signing key that were found on the way."""
 
     @classmethod
     def of(cls, entry: Entry, repeated: bool = False) -> Receipt:
@@ -78,9 +114,18 @@ def unlearn(
     key: str | None = None,
     progress: Progress = lambda share: None,
 ) -> Receipt:
-    """Accept the request, destroy what depends on its records, and write its certificate."""
-    reader = SourceReader(folder)
-    return complete(folder, accept(folder, deletions, key, reader), progress, reader)
+    """Accept the request, destroy what depends on its records, and write its certificate.
+
+    Raises `Stopped` if the process is told to stop after the request was accepted.
+    """
+    reader, name = SourceReader(folder), _entry_name(key)
+    try:
+        return complete(folder, accept(folder, deletions, key, reader, name), progress, reader)
+    except (KeyboardInterrupt, SystemExit) as stop:
+        found = _find_again(folder, name, stop)
+        if found is None:
+            raise
+        raise Stopped(_stopped_short(Receipt.of(found), "it was stopped")) from None
 
 
 def complete(
@@ -89,15 +134,33 @@ def complete(
     progress: Progress = lambda share: None,
     reader: SourceReader | None = None,
 ) -> Receipt:
-    """Destroy what depends on the records of an accepted request, write its certificate, and say so."""
+    """Destroy what depends on the records of an accepted request, write its certificate, and say so.
+
+    What cannot be done is in the receipt, with its reason: from here on no error may hide that the deletion
+    is in force.
+    """
     reader = reader or SourceReader(folder)
-    recover(folder, progress, reader)
-    return replace(
-        receipt,
-        destroyed=_destroyed(folder, receipt.position),
-        certificate=certificate_path(folder, receipt.position),
-        unreadable=tuple(reader.unreadable(folder.live())),
-    )
+    try:
+        recovery = recover(folder, progress, reader)
+        condemned = entry_of(folder, Kind.CONDEMNED, receipt.position)
+        destroyed = entry_of(folder, Kind.DESTROYED, receipt.position)
+        pending = recovery.told_of(receipt.position)
+        return replace(
+            receipt,
+            pending=pending,
+            destroyed=_modules_in(condemned),
+            certificate=certificate_path(folder, receipt.position) if pending is None else None,
+            unreadable=tuple(reader.unreadable(folder.live())),
+            sources=tuple(destroyed.body.get("sources", ())) if destroyed else (),
+            key_changes=tuple(recovery.key_changes()),
+        )
+    except Exception as error:
+        return _stopped_short(receipt, reason_of(error))
+
+
+def _stopped_short(receipt: Receipt, reason: str) -> Receipt:
+    # How far it came is not known here; the next command that completes it finds out.
+    return replace(receipt, pending=PendingWork(receipt.position, "destruction", reason).words())
 
 
 def accept(
@@ -105,29 +168,34 @@ def accept(
     deletions: Sequence[Deletion],
     key: str | None = None,
     reader: SourceReader | None = None,
+    name: str | None = None,
 ) -> Receipt:
     """Put the request into the ledger; once this returns, it is on disk and in force everywhere.
 
-    `reader` keeps the clients' records that were read to find the slices, for the steps that follow.
+    `reader` keeps the clients' records that were read to find the slices, for the steps that follow. By
+    `name` the ledger's entry can be found again; it is the key if there is one.
     """
     if key is not None and not key.strip():
         raise InputError("the idempotency key is empty; give a text that names this request")
     content = content_hash(folder, deletions)
     reader = reader or SourceReader(folder)
-    return accept_parts(folder, lambda live: locate(folder, live, deletions, reader), content, key)
+    return accept_parts(folder, lambda live: locate(folder, live, deletions, reader), content, key, name)
 
 
-def accept_parts(folder: RunFolder, find: Locate, content: str, key: str | None = None) -> Receipt:
+def accept_parts(
+    folder: RunFolder, find: Locate, content: str, key: str | None = None, name: str | None = None
+) -> Receipt:
     """Put the parts that `find` returns into the ledger as one request.
 
     `content` tells the request from others that come with the same key.
     """
+    name = name or _entry_name(key)
     # The parts are found without the ledger's lock, which reading records would hold for long. So everything
     # is done once more if the run changed between finding the parts and writing them.
     while True:
         if key is not None and (known := folder.ledger.find(key)) is not None:
             return _first_receipt(known, content, key)
-        check_links(folder)
+        check_can_complete(folder)
         live = folder.live()
         try:
             body = _body(live, find(live)) | {"content": content if key is not None else None}
@@ -135,11 +203,46 @@ def accept_parts(folder: RunFolder, find: Locate, content: str, key: str | None 
             if key is not None and folder.ledger.find(key) is not None:
                 continue  # the same request came in twice at once, and the other was faster
             raise
+        entry = _write(folder, live, body, name)
+        # Another request with the same key may have been faster; then the first lines above tell.
+        if entry is not None and entry.body["content"] == body["content"]:
+            return Receipt.of(entry)
+
+
+def _entry_name(key: str | None) -> str:
+    """Return the name of a new request in the ledger, by which it is found again if writing it fails."""
+    return key if key is not None else f"fedsgt {secrets.token_hex(16)}"
+
+
+def _write(folder: RunFolder, live: Live, body: dict[str, Any], name: str) -> Entry | None:
+    """Write the request to the ledger; None if records moved, so that they must be located again."""
+    begun = False
+    try:
         with folder.ledger.writing() as writer:
             newer = writer.entries(after=live.position)
             # If records moved meanwhile, the parts may name the wrong slices and are looked for again.
-            if not any(entry.kind in RECORDS_MOVED for entry in newer):
-                return Receipt.of(writer.append(Kind.REQUEST, body, key))
+            if any(entry.kind in RECORDS_MOVED for entry in newer):
+                return None
+            begun = True
+            return writer.append(Kind.REQUEST, body, name)
+    except LedgerError as error:
+        found = _find_again(folder, name, error) if begun else None
+        if found is None:
+            raise type(error)(f"{error}; {NOT_IN_FORCE}") from error
+        return found
+
+
+def _find_again(folder: RunFolder, name: str, error: BaseException) -> Entry | None:
+    """Return the request if it is in the ledger, though the writing of it did not end well."""
+    try:
+        # Under the ledger's lock: a commit whose answer was lost is over once the lock is free.
+        with folder.ledger.writing() as writer:
+            return writer.find(name)
+    except InputError:
+        raise OutcomeUnknown(
+            f"{error or 'stopped'}; it is not known whether the deletion is in force: repeat the request "
+            f"with the same --key, or see fedsgt status {folder.path}"
+        ) from error
 
 
 def preview(folder: RunFolder, deletions: Sequence[Deletion]) -> tuple[Live, Live, dict[str, Any]]:
@@ -150,49 +253,15 @@ def preview(folder: RunFolder, deletions: Sequence[Deletion]) -> tuple[Live, Liv
     return live, live.after([Entry(live.position + 1, Kind.REQUEST, "", body, "", "")]), body
 
 
-def recover(
-    folder: RunFolder, progress: Progress = lambda share: None, reader: SourceReader | None = None
-) -> list[int]:
-    """Complete every request that was accepted and not completed; return the positions of those."""
-    if not unfinished(folder):
-        # A process may have been killed between giving a certificate its name and removing the unfinished
-        # file.
-        Folder(folder.path).sweep(f"{CERTIFICATES}/")
-        return []
-    reader = reader or SourceReader(folder)
-    with reader.publishing() as live:
-        pending = unfinished(folder, live)
-        erased: RowsByFile = {}
-        for request in pending:
-            then = live.until(request)
-            # Each request lists its own records: the list of an earlier one may be in the ledger already.
-            by_then = replace(then, deleted=deleted_after({}, then.requests))
-            rows = rows_to_erase(folder, by_then, reader)
-            _complete(folder, then, request, without_rows(rows, erased), progress)
-            erased = rows
-    return [request.position for request in pending]
-
-
-def unfinished(folder: RunFolder, live: Live | None = None) -> list[Entry]:
-    """Return the requests that are not known to be destroyed, or have no certificate.
-
-    In a copy of a run, the certificates of earlier requests are those of the original.
-    """
-    live = live or folder.live()
-    place = folder.path / CERTIFICATES
-    signed = set(os.listdir(place)) if place.is_dir() else set()
-    return [
-        entry
-        for entry in live.requests
-        if entry.position not in live.finished
-        or (entry.position > live.copied and certificate_path(folder, entry.position).name not in signed)
-    ]
-
-
 def _body(live: Live, parts: Sequence[DeletionPart]) -> dict[str, Any]:
     groups = groups_hit(live.description, parts)
-    died = len(live.dying(groups))
-    return {"parts": [part.to_json() for part in parts], "groups": groups, "modules_died": died}
+    return {
+        "parts": [part.to_json() for part in parts],
+        "groups": groups,
+        # Named while the fingerprints are known: a certificate may be made after the next training.
+        "hit": live.description.fingerprints_of(groups),
+        "modules_died": len(live.dying(groups)),
+    }
 
 
 def _first_receipt(known: Entry, content: str, key: str) -> Receipt:
@@ -204,35 +273,5 @@ def _first_receipt(known: Entry, content: str, key: str) -> Receipt:
     return Receipt.of(known, repeated=True)
 
 
-def _complete(folder: RunFolder, then: Live, request: Entry, rows: RowsByFile, progress: Progress) -> None:
-    """Condemn, destroy and certify; a step that was done before changes nothing."""
-    assert then.requests[-1] == request
-    dead = Dead.at(then)
-    condemned = _entry_of(folder, Kind.CONDEMNED, request.position)
-    if condemned is None:
-        # Listed before the first byte goes: after a kill the certificate must still name all of it.
-        artefacts = [asdict(artefact) for artefact in (*doomed(folder, dead), *condemned_rows(rows))]
-        condemned = _append(folder, Kind.CONDEMNED, {"request": request.position, "artefacts": artefacts})
-    destroy(folder, dead, progress)
-    erase_rows(folder, then.description, request.body["parts"], rows)
-    destroyed = _entry_of(folder, Kind.DESTROYED, request.position)
-    if destroyed is None:
-        destroyed = _append(folder, Kind.DESTROYED, {"request": request.position})
-    certify(folder, folder.live(), request, condemned, destroyed)
-
-
-def _destroyed(folder: RunFolder, position: int) -> int:
-    condemned = _entry_of(folder, Kind.CONDEMNED, position)
+def _modules_in(condemned: Entry | None) -> int:
     return sum(artefact["kind"] == "module" for artefact in condemned.body["artefacts"]) if condemned else 0
-
-
-def _entry_of(folder: RunFolder, kind: Kind, position: int) -> Entry | None:
-    """Return the entry of this kind that belongs to the request; None if it was not written yet."""
-    entries = folder.ledger.entries(after=position)
-    matching = (entry for entry in entries if entry.kind == kind)
-    return next((entry for entry in matching if entry.body["request"] == position), None)
-
-
-def _append(folder: RunFolder, kind: Kind, body: dict[str, Any]) -> Entry:
-    with folder.ledger.writing() as writer:
-        return writer.append(kind, body)

@@ -71,7 +71,9 @@ def _as_json(file: Path, found: Certificate | InputError) -> dict[str, Any]:
         "file": str(file),
         "holds": not wrong,
         "error": str(found) if wrong else None,
-        "certificate": None if isinstance(found, InputError) else found.model_dump(mode="json"),
+        "certificate": None
+        if isinstance(found, InputError)
+        else found.model_dump(mode="json", exclude_unset=True),
     }
 
 

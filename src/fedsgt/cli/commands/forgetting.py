@@ -13,6 +13,7 @@ from typing import Annotated
 import typer
 
 from fedsgt.cli.commands.options import AsJson, RunPath, check_plot
+from fedsgt.cli.commands.recovering import recover_and_tell
 from fedsgt.cli.commands.train import ready_to_train
 from fedsgt.cli.views.forgetting import draw_roc, forgetting_text
 from fedsgt.cli.views.progress import progress
@@ -54,10 +55,9 @@ def forgetting(
     ready_to_train()
     from fedsgt.forgetting.measure import measure
     from fedsgt.runs.folder import open_run
-    from fedsgt.unlearning.unlearn import recover
 
     folder = open_run(run)
-    recover(folder)  # finishes requests that were cut short, so that "after" is the system without their data
+    recover_and_tell(folder)  # so that "after" is the system without the data of requests that were cut short
     with exit_on_signals(), progress("Attacking") as done:
         found = measure(
             folder,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fedsgt.cli.commands.options import RunPath
+from fedsgt.cli.commands.recovering import recover_and_tell
 from fedsgt.cli.commands.train import ready_to_train, stoppable, train_run
 from fedsgt.words import counted
 
@@ -24,11 +25,10 @@ def retrain(
 ) -> None:
     """Train dead modules again on the retained data; live ones are kept, and serving goes on meanwhile."""
     from fedsgt.runs.folder import open_run
-    from fedsgt.unlearning.unlearn import recover
 
     folder = open_run(run)
     # Requests that were cut short are finished first: what they hit must not be trained on.
-    recover(folder)
+    recover_and_tell(folder)
     if if_due:
         if not retrain_if_due(folder):
             typer.echo(f"{run}: not due (policy: {folder.config.unlearning.retrain})")
@@ -58,10 +58,9 @@ def rejoin(
 ) -> None:
     """Take a client back with new data, in new groups on top of what is live; live modules stay."""
     from fedsgt.runs.folder import open_run
-    from fedsgt.unlearning.unlearn import recover
 
     folder = open_run(run)
-    recover(folder)
+    recover_and_tell(folder)
     ready_to_train()
     from fedsgt.cli.views.training import training_view
     from fedsgt.unlearning.rejoin import rejoin as take_in

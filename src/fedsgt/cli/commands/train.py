@@ -92,7 +92,7 @@ def train_here(run: Config, path: Path, tell: Listener) -> RunFolder:
     """Train in this process and its workers."""
     ready_to_train()
     from fedsgt.build.train import train as build_run
-    from fedsgt.unlearning.unlearn import recover
+    from fedsgt.unlearning.recovery import recover
 
     # Requests that were cut short are finished first: what they hit must not be trained on.
     return build_run(run, path, tell, recover)

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fedsgt.cli.commands.options import AsJson
+from fedsgt.cli.commands.recovering import PENDING, UNKNOWN, in_force, recover_and_tell
+from fedsgt.cli.signals import exit_on_signals
 from fedsgt.cli.views.deletions import answer_json, answer_text, dry_run_text, warnings_of
 from fedsgt.errors import InputError
 from fedsgt.words import counted
@@ -25,8 +27,6 @@ FORMS = (
     "give --client with --records FILE, --slice N or --all; or --subject ID, with one or several runs; or "
     "--batch FILE"
 )
-# Exit codes: 0 if everything is done, 2 if nothing was changed, and this one in between.
-IN_FORCE_NOT_COMPLETE = 3
 
 
 def unlearn(
@@ -77,7 +77,9 @@ def unlearn(
     if subject:
         if client is not None or records is not None or slices or everything or batch is not None:
             raise InputError(f"--subject stands alone; {FORMS}")
-        delete_subject(runs, subject, key, dry_run, retrain, as_json)
+        from fedsgt.cli.commands.unlearn_subject import unlearn_subject
+
+        unlearn_subject(runs, subject, key, dry_run, retrain, as_json)
         return
     if len(runs) > 1:
         raise InputError(f"{len(runs)} runs are given; only --subject takes several")
@@ -86,29 +88,18 @@ def unlearn(
 
     folder = open_run(runs[0])
     if dry_run:
-        found = _preview(folder, deletions)
+        found = preview_request(folder, deletions)
         typer.echo(json.dumps(found.to_json(), indent=2) if as_json else dry_run_text(found))
         return
-    finish_interrupted(folder)
     _confirm(folder, deletions, key, yes)
-    answer = forget(folder, deletions, key, as_json)
-    if answer.pending:
-        raise typer.Exit(IN_FORCE_NOT_COMPLETE)
-    if retrain:
-        _retrain_if_due(folder)
-
-
-def finish_interrupted(folder: RunFolder) -> None:
-    """Complete requests that were cut short, which are in force already, and say so."""
-    from fedsgt.certificates.certify import certificate_path
-    from fedsgt.unlearning.unlearn import recover
-
-    for position in recover(folder).completed:
-        done = certificate_path(folder, position)
-        typer.echo(
-            f"fedsgt: completed request no. {position}, which had been interrupted; certificate {done}",
-            err=True,
-        )
+    with exit_on_signals():
+        # A request that was cut short is in force already; its destruction ends before another begins.
+        recover_and_tell(folder)
+        answer = forget(folder, deletions, key, as_json)
+        if answer.pending is not None:
+            raise typer.Exit(PENDING)
+        if retrain:
+            follow_policy(folder, answer)
 
 
 def _confirm(folder: RunFolder, deletions: Sequence[Deletion], key: str | None, yes: bool) -> None:
@@ -139,58 +130,22 @@ def _confirm(folder: RunFolder, deletions: Sequence[Deletion], key: str | None, 
         raise InputError("not confirmed; nothing was changed")
 
 
-def _retrain_if_due(folder: RunFolder) -> None:
-    """Follow the run's policy after a deletion, which stays in force whatever happens here."""
+def follow_policy(folder: RunFolder, answer: Receipt) -> None:
+    """Retrain after a deletion if the run's policy asks for it; whatever happens, the deletion is in force."""
     from fedsgt.cli.commands.retrain import retrain_if_due
     from fedsgt.files.locks import Busy
 
-    try:
-        retrain_if_due(folder)
-    except Busy:  # the deletion is done all the same: only the training waits
-        typer.echo(
-            f"fedsgt: {folder.path} is being trained already; fedsgt retrain {folder.path} does the rest",
-            err=True,
-        )
-    except (InputError, OSError) as error:
-        typer.echo(f"fedsgt: the deletion is complete; the retraining after it failed: {error}", err=True)
-        raise typer.Exit(IN_FORCE_NOT_COMPLETE) from None
+    with in_force(answer.position):
+        try:
+            retrain_if_due(folder)
+        except Busy:  # the deletion is done all the same: only the training waits
+            typer.echo(
+                f"fedsgt: {folder.path} is being trained already; fedsgt retrain {folder.path} does the rest",
+                err=True,
+            )
 
 
-def delete_subject(
-    runs: Sequence[Path], ids: Sequence[str], key: str | None, dry_run: bool, retrain: bool, as_json: bool
-) -> None:
-    """Delete ids in all runs and print one answer that says what happened where."""
-    from fedsgt.cli.views.progress import progress
-    from fedsgt.cli.views.subjects import preview_text, subject_json, subject_text
-    from fedsgt.runs.folder import open_run
-    from fedsgt.unlearning.subject import unlearn_subject
-
-    # All runs are opened before anything is deleted: a misspelt one must not leave half a deletion.
-    folders = [open_run(run) for run in runs]
-    if dry_run:
-        typer.echo(preview_text(folders, ids, _preview, as_json))
-        return
-    outcomes = []
-    for folder in folders:
-        finish_interrupted(folder)
-        with progress("Destroying") as done:
-            outcomes.append(unlearn_subject(folder, ids, key, done))
-    typer.echo(
-        json.dumps([subject_json(found) for found in outcomes], indent=2)
-        if as_json
-        else "\n\n".join(map(subject_text, outcomes))
-    )
-    deleted = [found for found in outcomes if found.state == "deleted"]
-    left = any(found.state == "refused" or (found.receipt and found.receipt.pending) for found in outcomes)
-    if left and deleted:
-        raise typer.Exit(IN_FORCE_NOT_COMPLETE)
-    if left or all(found.state == "unknown" for found in outcomes):
-        raise typer.Exit(2)
-    for found in deleted if retrain else ():
-        _retrain_if_due(found.folder)
-
-
-def _preview(folder: RunFolder, deletions: Sequence[Deletion]) -> Impact:
+def preview_request(folder: RunFolder, deletions: Sequence[Deletion]) -> Impact:
     """Compute the effects of the request, with accuracies if torch is installed."""
     from fedsgt.cli.commands.train import set_profile
     from fedsgt.cli.views.progress import progress
@@ -206,7 +161,7 @@ def forget(
 ) -> Receipt:
     """Carry out the deletions as one request, and print the answer."""
     from fedsgt.cli.views.progress import progress
-    from fedsgt.unlearning.unlearn import Stopped
+    from fedsgt.unlearning.unlearn import OutcomeUnknown, Stopped
     from fedsgt.unlearning.unlearn import unlearn as do
 
     # Nothing is printed before the deletion is complete: an answer means that nothing can undo it.
@@ -215,12 +170,19 @@ def forget(
             answer = do(folder, deletions, key, done)
     except Stopped as stopped:
         answer = stopped.receipt
-    if as_json:
-        typer.echo(json.dumps(answer_json(folder, answer), indent=2))
-    else:
-        typer.echo(answer_text(folder, answer))
-    for words in warnings_of(answer):
-        typer.echo(f"fedsgt: {words}", err=True)
+    except (KeyboardInterrupt, SystemExit):
+        typer.echo("fedsgt: stopped; nothing was changed, the deletion is not in force", err=True)
+        raise
+    except OutcomeUnknown as error:
+        typer.echo(f"fedsgt: {error}", err=True)
+        raise typer.Exit(UNKNOWN) from None
+    with in_force(answer.position):
+        if as_json:
+            typer.echo(json.dumps(answer_json(folder, answer), indent=2))
+        else:
+            typer.echo(answer_text(folder, answer))
+        for words in warnings_of(answer):
+            typer.echo(f"fedsgt: {words}", err=True)
     return answer
 
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fedsgt.cli.commands.options import AsJson, RunPath
+from fedsgt.cli.commands.recovering import recover_and_tell
 from fedsgt.cli.commands.train import ready_to_train
 from fedsgt.cli.views.progress import progress
 from fedsgt.cli.views.proof import verification_text
-from fedsgt.words import counted
 
 if TYPE_CHECKING:
     from fedsgt.proof.rebuild_process import Rebuild
@@ -37,15 +37,10 @@ def verify(
     """
     from fedsgt.proof.verify import verify as rebuild_and_compare
     from fedsgt.runs.folder import open_run
-    from fedsgt.unlearning.unlearn import recover
 
     folder = open_run(run)
     # Bytes of a request that was cut short may still be there, and would fail the verification.
-    finished = recover(folder)
-    if finished:
-        typer.echo(
-            f"fedsgt: finished {counted(len(finished), 'request')} that had been interrupted", err=True
-        )
+    recover_and_tell(folder)
     with progress("Rebuilding") as done:
         found = rebuild_and_compare(folder, sample, seed, done, rebuild=_rebuild(folder))
     if as_json:

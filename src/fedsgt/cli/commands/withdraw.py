@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fedsgt.cli.commands.options import AsJson
+from fedsgt.cli.commands.recovering import PENDING
 from fedsgt.cli.views.deletions import outcome_json, outcome_text, share_json, shares_text
 from fedsgt.errors import InputError
 
@@ -72,6 +73,8 @@ def withdraw(
     # A script must notice that data is not deleted, though everything was told above.
     if any(wrong):
         raise typer.Exit(1)
+    if any(outcome.state == "pending" for outcome in outcomes):
+        raise typer.Exit(PENDING)
 
 
 def _deletion(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from fedsgt.words import counted, printable
 
 if TYPE_CHECKING:
-    from fedsgt.certificates.content import Certificate, DeletedPart, LedgerEntry
+    from fedsgt.certificates.content import Certificate, DeletedPart, LedgerEntry, SourceFile
 
 
 def certificate_text(certificate: Certificate) -> str:
@@ -24,9 +24,12 @@ def certificate_text(certificate: Certificate) -> str:
         f"request        {_entry(request)}",
         *(f"  deleted      {_deleted(part)}" for part in request.parts),
         f"complete       {_entry(certificate.completion)}",
+        *_hit(certificate),
         f"destroyed      {counted(len(certificate.destroyed), 'artefact')}"
         + (f": {listed}" if listed else ""),
         f"served         {counted(len(served.modules), 'module')} of {counted(len(served.groups), 'group')}",
+        *(f"source         {_source(source)}" for source in certificate.sources),
+        *_keys(certificate),
         f"configuration  {certificate.configuration.config_hash}",
         f"backbone       {certificate.configuration.backbone}",
         "software       " + ", ".join(f"{name} {version}" for name, version in certificate.software.items()),
@@ -38,6 +41,30 @@ def certificate_text(certificate: Certificate) -> str:
         *(f"  - {sentence}" for sentence in certificate.statement.not_proved),
     ]
     return "\n".join(map(printable, lines))
+
+
+def _hit(certificate: Certificate) -> list[str]:
+    if certificate.format == 1:
+        return ["groups hit     not named: the certificate is of format 1"]
+    return ["groups hit     " + (", ".join(sorted(certificate.groups_hit, key=int)) or "none")]
+
+
+def _source(source: SourceFile) -> str:
+    rows = counted(source.rows, "row")
+    if source.action == "rewritten":
+        return f"{source.file}: rewritten, {rows} taken out"
+    return f"{source.file}: NOT rewritten, {rows} left in it ({source.reason or 'no reason is given'})"
+
+
+def _keys(certificate: Certificate) -> list[str]:
+    """Return the changes of the run's signing key, which somebody who keeps one public key must know of."""
+    if len(certificate.keys) < 2:
+        return []
+    return [
+        f"KEY CHANGED    this run has changed its signing key {len(certificate.keys) - 1}x; earlier "
+        "certificates need the earlier key",
+        *(f"  key          {entry.key} from position {entry.position} on" for entry in certificate.keys),
+    ]
 
 
 def _entry(entry: LedgerEntry) -> str:

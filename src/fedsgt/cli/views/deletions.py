@@ -38,6 +38,7 @@ def answer_json(folder: RunFolder, answer: Receipt) -> dict[str, Any]:
         "live_modules": served,
         "live_sequences": len(prefixes),
         "certificate": None if answer.certificate is None else str(answer.certificate),
+        "key_changes": list(answer.key_changes),
     }
 
 
@@ -204,8 +205,9 @@ def outcome_text(outcome: Outcome) -> str:
     granted = outcome.granted
     if granted is None:
         return f"run {outcome.run}: {outcome.message}"
+    end = outcome.message if outcome.certificate is None else f"certificate {outcome.certificate}"
     return (
         f"run {outcome.run}: request no. {granted.position}: {counted(granted.records, 'record')} deleted, "
         f"groups hit: {_listed(granted.groups)}\n"
-        f"certificate {outcome.certificate}"
+        f"{end}"
     )

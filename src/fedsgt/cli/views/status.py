@@ -51,6 +51,10 @@ class StatusView:
         return Group(
             headline(run, found),
             Text(found.advice(), "bold"),
+            *(
+                Text(f"PENDING: request no. {work.position} is in force; {work.words()}")
+                for work in found.pending
+            ),
             Text(),
             *self._tree(found),
             Text(),

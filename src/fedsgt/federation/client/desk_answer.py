@@ -10,8 +10,7 @@ from typing import Any
 import httpx
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from fedsgt.certificates.content import Certificate
-from fedsgt.certificates.signatures import split_envelope
+from fedsgt.certificates.signatures import parse_certificate, split_envelope
 from fedsgt.errors import InputError
 from fedsgt.federation.settings import ClientSettings
 from fedsgt.federation.signed_request import Envelope
@@ -35,7 +34,9 @@ class Granted(BaseModel):
     records: int
     groups: list[int]
     modules_died: int
-    certificate: dict[str, Any] = Field(repr=False)
+    pending: str | None = None
+    """Set while the server has not completed the deletion, which is in force; the certificate comes later."""
+    certificate: dict[str, Any] | None = Field(repr=False)
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,10 @@ def ask(settings: ClientSettings, envelope: Envelope) -> Granted | Denied:
     reason = told.get("error")
     # An error of the server is no decision: the request may still be carried out later.
     if status >= 500 or not isinstance(reason, str):
-        raise Unanswered(f"the desk at {settings.desk} could not answer (HTTP {status})")
+        said = printable(told.get("message", ""), LONGEST_MESSAGE)
+        raise Unanswered(
+            f"the desk at {settings.desk} could not answer (HTTP {status})" + (f": {said}" if said else "")
+        )
     if reason == "replayed":
         # The desk repeats its answer to the very same text only: another request has used this nonce.
         return Denied(reason, "another request was made under its number; ask anew")
@@ -87,7 +91,9 @@ def _granted(settings: ClientSettings, envelope: Envelope, given: object) -> Gra
     body = envelope["body"]
     try:
         granted = Granted.model_validate(given)
-        certificate = Certificate.model_validate(split_envelope(granted.certificate)[0])
+        if granted.certificate is None and granted.pending is not None:
+            return granted
+        certificate = parse_certificate(split_envelope(granted.certificate)[0])
     except (ValidationError, InputError):
         raise Unanswered(f"the desk at {settings.desk} answered without a certificate") from None
     clients = {part.client for part in certificate.request.parts}

@@ -22,6 +22,7 @@ from fedsgt.federation.settings import ClientSettings
 from fedsgt.federation.signed_request import Envelope, sign_record_requests, sign_request
 from fedsgt.files.locks import FileLock
 from fedsgt.unlearning.request import Deletion
+from fedsgt.words import LONGEST_MESSAGE, printable
 
 PENDING, CERTIFICATES, LOCK = "state/pending", "certificates", "state/lock"
 LATER = "kept: the same command, or the next start of fedsgt client, sends it again"
@@ -58,7 +59,8 @@ class Outcome:
     """Outcome of one request."""
 
     run: str
-    state: Literal["accepted", "nothing-left", "refused", "kept"]
+    state: Literal["accepted", "pending", "nothing-left", "refused", "kept"]
+    """`pending`: in force, and the certificate comes later; `kept`: not answered, and sent again later."""
     message: str = ""
     granted: Granted | None = None
     certificate: Path | None = None
@@ -216,6 +218,9 @@ def _settle(own: ClientRecords, name: str) -> Iterator[Outcome]:
         # may learn from them again.
         if outcome.state != "refused":
             own.withdraw(pending.records, pending.stale, pending.run)
+        if outcome.state == "pending":  # sent again later, for its certificate
+            yield outcome
+            continue
         left = [other for other in pending.petitions if other != envelope]
         pending = pending.model_copy(update={"petitions": left})
         if left:
@@ -241,6 +246,8 @@ def _answered(own: ClientRecords, envelope: Envelope) -> Outcome:
             "nothing-left" if found.reason == "nothing-left" else "refused"
         )
         return Outcome(run, state, f"{found.message} ({found.reason})")
+    if found.certificate is None:
+        return Outcome(run, "pending", f"{printable(found.pending, LONGEST_MESSAGE)}; {LATER}", granted=found)
     name = f"{CERTIFICATES}/{run}-{found.position}.json"
     text = json.dumps(found.certificate, indent=1, ensure_ascii=False) + "\n"
     # The certificate is on disk before the request is forgotten, so that a stop in between loses none.

@@ -1,7 +1,8 @@
 """The desk: decides on clients' requests to delete their own data, and carries them out.
 
-An answer means that the request is in the ledger and that everything which depends on the data is destroyed.
-A request for data that is not the client's own, or one that was made before, is refused, and the refusal is
+An answer means that the request is in the ledger and in force, and that everything which depends on the data
+is destroyed, unless the answer says that this is pending; the same request sent again then completes it. A
+request for data that is not the client's own, or one that was made before, is refused, and the refusal is
 logged. Nothing here imports torch: a deletion needs none.
 """
 
@@ -22,9 +23,11 @@ from fedsgt.files.encoding import parse_json
 from fedsgt.runs.artefacts import DESCRIPTION
 from fedsgt.runs.description import Description
 from fedsgt.runs.folder import RunFolder, find_runs, open_run, read_description
-from fedsgt.unlearning.unlearn import KeyUsed, Receipt, accept_parts, complete, recover
+from fedsgt.unlearning.recovery import recover
+from fedsgt.unlearning.unlearn import KeyUsed, Receipt, accept_parts, complete
 
 REFUSED = "refused.jsonl"
+PENDING = "the deletion is in force; the server will complete it and sign its certificate later"
 MAX_LOG_BYTES = 10 * 2**20  # anybody can send requests that are refused, and must not fill the disk
 log = logging.getLogger("fedsgt.desk")
 
@@ -63,7 +66,7 @@ class Desk:
         except KeyUsed:
             raise Replayed(None) from None
         # A repeated request is completed too: the server may have been stopped between the two steps.
-        told = _told(complete(folder, found))
+        told = _told(folder, complete(folder, found))
         if found.repeated:
             raise Replayed(told)
         return told
@@ -98,7 +101,9 @@ class Desk:
         for path in find_runs(self.settings.runs):
             try:
                 if _has_remote_clients(read_description(path)):
-                    recover(open_run(path))
+                    found = recover(open_run(path))
+                    for line in (*(work.words() for work in found.pending), *found.key_changes()):
+                        log.warning("%s: %s", path, line)
             # One damaged run must not keep the desk from answering for all others.
             except InputError as error:
                 log.warning("%s", error)
@@ -143,15 +148,26 @@ def _claimed(data: bytes, name: str) -> str | None:
     return value[:100] if isinstance(value, str) else None
 
 
-def _told(answer: Receipt) -> dict[str, Any]:
-    assert answer.certificate is not None
+def _told(folder: RunFolder, answer: Receipt) -> dict[str, Any]:
+    """Return the answer for the client, who learns that the deletion is in force even if work is pending."""
+    pending, certificate = answer.pending, None
+    if answer.certificate is not None:
+        try:
+            certificate = json.loads(answer.certificate.read_bytes())
+        except (OSError, ValueError) as error:
+            pending = f"its certificate cannot be read: {error}"
+    # The reason is about the server's own files, which are not for the client to know.
+    for line in (*answer.key_changes, *([] if pending is None else [pending])):
+        log.warning("%s, request no. %d: %s", folder.path, answer.position, line)
     return {
         "position": answer.position,
         "time": answer.time,
         "records": answer.records,
         "groups": answer.groups,
         "modules_died": answer.modules_died,
-        "certificate": json.loads(answer.certificate.read_bytes()),
+        "in_force": answer.in_force,
+        "pending": None if pending is None else PENDING,
+        "certificate": certificate,
     }
 
 

@@ -17,6 +17,7 @@ from fedsgt.errors import InputError
 from fedsgt.federation.server.desk import Desk, Replayed
 from fedsgt.federation.settings import ServerSettings, load_server
 from fedsgt.federation.signed_request import Reason, RequestRefused
+from fedsgt.unlearning.unlearn import OutcomeUnknown
 
 MAX_BYTES = 2**20  # bytes of one request
 # Connections at once; more are turned away before anything of theirs is read.
@@ -68,7 +69,10 @@ def make_app(desk: Desk) -> FastAPI:
     def unable(_: Request, error: InputError) -> JSONResponse:
         # The error is about the server's own files, which are not for the client to know.
         log.error("%s", error)
-        return _problem(500, "server", "the server could not carry this out; ask again later")
+        if isinstance(error, OutcomeUnknown):
+            return _problem(500, "server", "it is not known whether the deletion is in force; ask again")
+        # Nothing that comes after acceptance raises such an error.
+        return _problem(500, "server", "the deletion is not in force: the server could not do it; ask again")
 
     @app.exception_handler(HTTPException)
     def elsewhere(_: Request, error: HTTPException) -> JSONResponse:
@@ -76,7 +80,7 @@ def make_app(desk: Desk) -> FastAPI:
 
     @app.exception_handler(Exception)
     def failed(_: Request, error: Exception) -> JSONResponse:
-        return _problem(500, "server", "the server could not carry this out; ask again later")
+        return _problem(500, "server", "it is not known whether the deletion is in force; ask again")
 
     return app
 

@@ -70,7 +70,7 @@ def _print(line: str) -> None:
 def _train(grid: Grid, given: dict[str, str], tell: Listener) -> None:
     # Imported here, because these import torch, whose environment is set in `main`.
     from fedsgt.build.train import train
-    from fedsgt.unlearning.unlearn import recover
+    from fedsgt.unlearning.recovery import recover
 
     if not given["config"]:
         raise InputError("config: not given; name the run's TOML file with --run-config 'config=\"...\"'")

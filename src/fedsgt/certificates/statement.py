@@ -1,0 +1,80 @@
+"""The sentences of a certificate: what it proves, how to test that, and what it cannot prove.
+
+They are signed with the facts, so changing one changes the bytes of new certificates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # only a type: the module of the content imports this one
+    from fedsgt.certificates.content import SourceFile
+
+
+def proved_by(
+    requested: int, completed: int, destroyed: int, served: int, sources: Sequence[SourceFile]
+) -> list[str]:
+    """Return the sentences on what a certificate with these facts proves, each with a test."""
+    return [
+        "The holder of the signing key signed exactly this text. What follows is that holder's word; each "
+        "sentence names how to test it.",
+        f"The run's ledger holds the request at position {requested}, and at position {completed} that the "
+        "destruction was complete. Test: a ledger with other chain hashes there was rewritten.",
+        f"The artefacts listed as destroyed ({destroyed}) were removed from the run's folder and store "
+        "before this was signed. Test: `fedsgt audit` looks for anything there that depends on deleted data.",
+        _served(completed, served),
+        *_rewritten(sources),
+    ]
+
+
+def not_proved_by(choices: Sequence[str], sources: Sequence[SourceFile]) -> list[str]:
+    """Return the sentences on what no certificate can prove, for a wary reader."""
+    found = [
+        "That no copies are left outside the run's folder and store: backups, exports given away, copies "
+        "made by others.",
+        "That predictions already made are undone, or what was learned from them.",
+        "That a storage device has overwritten the blocks that were freed.",
+        "That a client told the truth about its data, or erased its own copies.",
+        "That the operator's machine ran unmodified software and its clock was right.",
+        "Who owns the signing key: take the public key from a source you trust.",
+        "Anything for requests that were chosen by looking at what was served (adaptive requests): which "
+        "modules are live then depends on deleted records through the choice (Gupta et al., 2021, arXiv "
+        "2106.04378).",
+        "That the deleted records stay hidden from whoever compares predictions made before and after the "
+        "deletion: the difference can reveal them (Chen et al., 2021, arXiv 2005.02205).",
+        *map(_left, (source for source in sources if source.action == "left")),
+    ]
+    if choices:
+        found.append(
+            "That the choices which looked at data content carry no trace of the deleted data; they are "
+            f"listed as data-dependent ({len(choices)})."
+        )
+    return found
+
+
+def _served(completed: int, served: int) -> str:
+    since = f"From position {completed} on, until training adds modules,"
+    if not served:
+        return f"{since} no module is served. Test: `fedsgt status` shows none live."
+    return (
+        f"{since} only the modules listed ({served}) are served. Each has the hash given and depends on the "
+        "configuration, the backbone and its prefix's groups with the fingerprints given, on no other data. "
+        "Test: whoever holds the retained data rebuilds them and compares the hashes with `fedsgt verify`."
+    )
+
+
+def _rewritten(sources: Sequence[SourceFile]) -> list[str]:
+    rewritten = [source for source in sources if source.action == "rewritten"]
+    if not rewritten:
+        return ["The run rewrote no source file; what is left in their own files is up to the owners."]
+    return [
+        f"The source file {source.file} was rewritten without the deleted rows ({source.rows}). Test: its "
+        "owner looks for them."
+        for source in rewritten
+    ]
+
+
+def _left(source: SourceFile) -> str:
+    why = source.reason or "no reason is given"
+    return f"That the deleted rows are gone from the source file {source.file}: it kept them ({why})."
