@@ -218,7 +218,7 @@ def read_description(path: Path) -> Description:
     here = (path / DESCRIPTION).exists() or not (path / NEXT_DESCRIPTION).exists()
     file = path / (DESCRIPTION if here else NEXT_DESCRIPTION)
     try:
-        return _parsed(file.read_bytes(), str(file))
+        return _parsed(file.read_bytes(), str(path / DESCRIPTION))
     except OSError as error:
         raise InputError(f"{file}: cannot be read ({error})") from None
 
@@ -234,7 +234,8 @@ def _find_description(path: Path, code: str) -> Description | None:
         except OSError as error:
             raise InputError(f"{file}: cannot be read ({error})") from None
         if hashlib.sha256(data).hexdigest() == code:
-            return _parsed(data, str(file))
+            # Under one name, whichever file it is in, so that it stays the same object when it is renamed.
+            return _parsed(data, str(path / DESCRIPTION))
     return None
 
 
