@@ -11,7 +11,19 @@ from fedsgt.certificates.content import Certificate
 from fedsgt.certificates.keys import public_keys
 from fedsgt.certificates.signatures import BadSignature, read_certificate
 from fedsgt.errors import InputError
-from fedsgt.runs.artefacts import CERTIFICATE, MANIFEST, MODULE, STRAY, UNFINISHED, ArtefactKind, kind_of
+from fedsgt.runs.artefacts import (
+    CERTIFICATE,
+    MANIFEST,
+    MODULE,
+    STRAY,
+    UNFINISHED,
+    WORK_FILE,
+    WORK_LOCK,
+    ArtefactKind,
+    kind_of,
+    work_made_of,
+    work_path,
+)
 from fedsgt.runs.dependencies import (
     Dead,
     FromLines,
@@ -27,6 +39,7 @@ from fedsgt.runs.dependencies import (
 )
 from fedsgt.runs.folder import RunFolder
 from fedsgt.runs.state import Live
+from fedsgt.runs.work import in_use
 from fedsgt.unlearning.erase import SourceReader, rows_to_erase
 from fedsgt.unlearning.unlearn import unfinished
 from fedsgt.words import counted
@@ -66,6 +79,8 @@ class Auditor:
             MANIFEST: self._check_manifest,
             CERTIFICATE: self._check_certificate,
             UNFINISHED: lambda file: "left by a killed writer; fedsgt train clears it away",
+            WORK_FILE: self._check_work,
+            WORK_LOCK: self._check_work,
         }
 
     def look_at(self, file: StoredFile) -> Finding:
@@ -77,7 +92,7 @@ class Auditor:
             # It may lead anywhere, also to bytes that depend on deleted data and that no deletion reaches.
             return Finding(file.name, "unknown", "a link or a device; put the file itself here, or remove it")
         made_of = kind.made_of(file)
-        problem = None if kind is UNFINISHED else self._dead(made_of)
+        problem = None if kind in (UNFINISHED, WORK_FILE) else self._dead(made_of)
         if problem is None and kind in self.checks:
             problem = self.checks[kind](file)
         return Finding(file.name, self._words(made_of, kind), problem)
@@ -95,6 +110,8 @@ class Auditor:
                 words = counted(len(set(keys)), "module")
             case FromSlice(fingerprint):
                 words = f"slice {fingerprint[:12]}"
+            case FromLiveModules() if kind is WORK_FILE:
+                words = "any records and modules, at work"
             case FromLiveModules() if kind is not UNFINISHED:
                 words = "the modules that were live when it was made"
             case FromTraining():
@@ -156,6 +173,12 @@ class Auditor:
             return f"{error}; fedsgt train makes it again"
         same = found.prefix == self.prefixes[key]
         return None if same else "made of other data than the run's description says"
+
+    def _check_work(self, file: StoredFile) -> str | None:
+        """Check that the process that works with the file is alive, and that no deletion came since."""
+        if not in_use(work_path(file)):
+            return "left by a killed process; the next command that may write to the run removes it"
+        return self._dead(work_made_of(work_path(file)))
 
     def _check_certificate(self, file: StoredFile) -> str | None:
         """Check that a key of this run signed it, and that the ledger has the entries that it names."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 import secrets
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -31,6 +32,7 @@ from fedsgt.runs.dependencies import Dead
 from fedsgt.runs.description import Description
 from fedsgt.runs.destruction import check_links, destroy, sweep
 from fedsgt.runs.state import Live, LiveState
+from fedsgt.runs.work import sweep_work
 from fedsgt.store import Folder, Modules, open_objects
 
 # A run's folder and a position in its ledger.
@@ -128,7 +130,16 @@ class RunFolder:
 
 
 def open_run(path: Path) -> RunFolder:
-    """Open the run in this folder; the error says what is missing."""
+    """Open the run in this folder, and remove the work folders that killed processes left in it."""
+    folder = read_run(path)
+    if os.access(path, os.W_OK):
+        with suppress(OSError):  # such as another user's folder, which the audit names
+            sweep_work(path)
+    return folder
+
+
+def read_run(path: Path) -> RunFolder:
+    """Read the run in this folder as it is; the error says what is missing."""
     if path.exists() and not path.is_dir():
         raise InputError(f"{path}: a file, where a run's folder is expected")
     if not path.is_dir():

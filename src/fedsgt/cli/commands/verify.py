@@ -9,6 +9,7 @@ import typer
 
 from fedsgt.cli.commands.options import AsJson, RunPath
 from fedsgt.cli.commands.train import ready_to_train
+from fedsgt.cli.signals import exit_on_signals
 from fedsgt.cli.views.progress import progress
 from fedsgt.cli.views.proof import verification_text
 from fedsgt.words import counted
@@ -46,7 +47,7 @@ def verify(
         typer.echo(
             f"fedsgt: finished {counted(len(finished), 'request')} that had been interrupted", err=True
         )
-    with progress("Rebuilding") as done:
+    with exit_on_signals(), progress("Rebuilding") as done:
         found = rebuild_and_compare(folder, sample, seed, done, rebuild=_rebuild(folder))
     if as_json:
         typer.echo(json.dumps({"run": str(run), **found.to_json()}, indent=1))
