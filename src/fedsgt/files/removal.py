@@ -33,7 +33,8 @@ def bury_folder(place: Path) -> None:
     aside = place.with_name(f".{place.name}")
     while not (place.is_file() and not place.is_symlink() and place.stat().st_size == 0):
         remove_tree(aside)
-        place.parent.mkdir(exist_ok=True)
+        with suppress(FileExistsError):
+            place.parent.mkdir()
         # Moved away first: a folder that a process writes into is never empty for long.
         with suppress(FileNotFoundError):
             place.rename(aside)

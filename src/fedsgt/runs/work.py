@@ -120,7 +120,8 @@ def _new_lock(path: Path, about: dict[str, Any]) -> BinaryIO:
 
 def _open_lock(path: Path) -> BinaryIO:
     while True:
-        path.parent.mkdir(exist_ok=True)
+        with suppress(FileExistsError):
+            path.parent.mkdir()
         try:
             file = open(_lock(path), "xb", opener=lambda name, flags: os.open(name, flags, 0o600))  # noqa: SIM115
         except FileNotFoundError:  # another process has just removed the empty folder
