@@ -21,7 +21,6 @@ from fedsgt.runs.artefacts import (
     WORK_LOCK,
     ArtefactKind,
     kind_of,
-    work_made_of,
     work_path,
 )
 from fedsgt.runs.dependencies import (
@@ -79,8 +78,8 @@ class Auditor:
             MANIFEST: self._check_manifest,
             CERTIFICATE: self._check_certificate,
             UNFINISHED: lambda file: "left by a killed writer; fedsgt train clears it away",
-            WORK_FILE: self._check_work,
-            WORK_LOCK: self._check_work,
+            WORK_FILE: _check_work,
+            WORK_LOCK: _check_work,
         }
 
     def look_at(self, file: StoredFile) -> Finding:
@@ -92,7 +91,9 @@ class Auditor:
             # It may lead anywhere, also to bytes that depend on deleted data and that no deletion reaches.
             return Finding(file.name, "unknown", "a link or a device; put the file itself here, or remove it")
         made_of = kind.made_of(file)
-        problem = None if kind in (UNFINISHED, WORK_FILE) else self._dead(made_of)
+        # Files of killed processes are told as such first, whatever they depend on.
+        left = self.checks[kind](file) if kind in (UNFINISHED, WORK_FILE, WORK_LOCK) else None
+        problem = left or self._dead(made_of)
         if problem is None and kind in self.checks:
             problem = self.checks[kind](file)
         return Finding(file.name, self._words(made_of, kind), problem)
@@ -174,12 +175,6 @@ class Auditor:
         same = found.prefix == self.prefixes[key]
         return None if same else "made of other data than the run's description says"
 
-    def _check_work(self, file: StoredFile) -> str | None:
-        """Check that the process that works with the file is alive, and that no deletion came since."""
-        if not in_use(work_path(file)):
-            return "left by a killed process; the next command that may write to the run removes it"
-        return self._dead(work_made_of(work_path(file)))
-
     def _check_certificate(self, file: StoredFile) -> str | None:
         """Check that a key of this run signed it, and that the ledger has the entries that it names."""
         try:
@@ -200,6 +195,13 @@ class Auditor:
             except BadSignature as error:
                 refused = error
         raise refused
+
+
+def _check_work(file: StoredFile) -> str | None:
+    """Check that a process that works with the file is alive."""
+    if in_use(work_path(file)):
+        return None
+    return "left by a killed process; the next command that may write to the run removes it"
 
 
 def _incomplete_requests(folder: RunFolder) -> list[Finding]:
