@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
@@ -74,14 +75,24 @@ def test_listeners_are_told_in_order() -> None:
     assert heard == [("first", Note("a")), ("second", Note("a")), ("first", Note("b")), ("second", Note("b"))]
 
 
+def without_loss(event: Event) -> Event:
+    if isinstance(event, RoundFinished):
+        return replace(event, loss=None)
+    return replace(event, metrics={}) if isinstance(event, ModuleFinished) else event
+
+
 def test_a_relayed_training_is_told_as_in_process(images: World, tmp_path: Path) -> None:
-    """Another process that reads the relay's file hears exactly what listeners of the training heard."""
+    """Another process that reads the relay's file hears what listeners heard, but for the losses.
+
+    The file may outlive a killed command, and no deletion looks into it.
+    """
     here, file = Quiet(), tmp_path / "progress.jsonl"
     train(images.config("training.rounds=2"), tmp_path / "run", EventStream(here, relay(file)))
     there = Quiet()
     for line in file.read_text(encoding="utf-8").splitlines():
         there(from_json(json.loads(line)))
-    assert there.events == here.events
+    assert there.events == [without_loss(event) for event in here.events]
+    assert "loss" not in file.read_text(encoding="utf-8").replace('"loss": null', "")
     assert {type(event) for event in here.events} >= {
         WorkBegun,
         DataChecked,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import stat
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,6 +17,7 @@ from fedsgt.errors import InputError
 from fedsgt.forgetting.measure import measure
 from fedsgt.forgetting.shadow_models import EarlierSystem, ShadowModels
 from fedsgt.runs.folder import RunFolder, open_run
+from fedsgt.runs.work import WORK, work_folders
 from fedsgt.unlearning.request import Deletion
 from fedsgt.unlearning.unlearn import unlearn
 
@@ -91,13 +91,13 @@ def test_a_group_that_left_the_plan_was_there_before(folder: RunFolder) -> None:
     assert all(attack.after is not None for attack in found.attacks.values())
 
 
-def test_the_folder_is_private_and_gone_whatever_happens(folder: RunFolder, temporary: Path) -> None:
+def test_the_folder_is_private_and_gone_whatever_happens(folder: RunFolder) -> None:
     unlearn(folder, [Deletion("c0", slices=(0,))])
     before = bytes_of(folder.path)
     seen: list[tuple[int, int]] = []
 
     def look(share: float) -> None:
-        (made,) = temporary.iterdir()
+        (made,) = work_folders(folder.path)
         seen.append((stat.S_IMODE(made.stat().st_mode), len(list(made.rglob("*.safetensors")))))
 
     measure(folder, **QUICK, progress=look)
@@ -109,19 +109,23 @@ def test_the_folder_is_private_and_gone_whatever_happens(folder: RunFolder, temp
 
     with pytest.raises(KeyboardInterrupt):
         measure(folder, **QUICK, progress=stop)
-    assert list(temporary.iterdir()) == []
+    assert not (folder.path / WORK).exists()
     assert bytes_of(folder.path) == before
 
 
-def test_a_deletion_that_comes_meanwhile_stops_it(folder: RunFolder, temporary: Path) -> None:
+def test_a_deletion_that_comes_meanwhile_stops_it(folder: RunFolder) -> None:
+    """The deletion does not wait for the experiment: when it returns, nothing of it is there."""
     unlearn(folder, [Deletion("c0", slices=(0,))])
     shares: list[float] = []
 
     def one_more(share: float) -> None:
         shares.append(share)
+        (made,) = work_folders(folder.path)
+        assert made.is_dir()
         unlearn(open_run(folder.path), [Deletion("c1", slices=(0,))])
+        assert made.read_bytes() == b""
 
     with pytest.raises(InputError, match="a deletion came in meanwhile; start again"):
         measure(folder, **QUICK, progress=one_more)
     assert len(shares) == 1
-    assert list(temporary.iterdir()) == []
+    assert not (folder.path / WORK).exists()

@@ -12,17 +12,18 @@ from rebuild_child import warm
 from fedsgt.errors import InputError
 from fedsgt.proof.verify import verify
 from fedsgt.runs.folder import RunFolder
+from fedsgt.runs.work import WORK, work_folders
 from fedsgt.unlearning.request import Deletion
 from fedsgt.unlearning.unlearn import accept
 
 pytestmark = pytest.mark.usefixtures("temporary")
 
 
-def test_interrupted_in_the_middle(folder: RunFolder, temporary: Path) -> None:
+def test_interrupted_in_the_middle(folder: RunFolder) -> None:
     """A deletion that comes in stops it as Ctrl-C does, and the process and its folder are gone at once."""
 
     def interrupt(share: float) -> None:
-        (place,) = temporary.iterdir()
+        (place,) = work_folders(folder.path)
         assert place.stat().st_mode & 0o777 == 0o700
         raise KeyboardInterrupt
 
@@ -31,9 +32,10 @@ def test_interrupted_in_the_middle(folder: RunFolder, temporary: Path) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         verify(folder, progress=interrupt)
-    assert list(temporary.iterdir()) == []
+    assert not (folder.path / WORK).exists()
     with pytest.raises(InputError, match="a deletion came in meanwhile"):
         verify(folder, progress=delete, command=warm())
+    assert not (folder.path / WORK).exists()
 
 
 FAILURES = {

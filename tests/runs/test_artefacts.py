@@ -226,6 +226,12 @@ PLANTED: dict[str, Recipe] = {
     "metrics": metrics,
     "tensorboard": lambda folder: [("tensorboard/deep/events.1", SECRET)],
     "mlflow": lambda folder: [("mlflow.db", SECRET), ("mlflow.db-wal", SECRET)],
+    "work": lambda folder: [
+        (f"work/{UNFINISHED}/modules/.{UNFINISHED}.module.safetensors", SECRET),
+        (f"work/{UNFINISHED}/records/0.parquet", SECRET),
+    ],
+    "work put aside": lambda folder: [(f"work/.{UNFINISHED}/records/0.parquet", SECRET)],
+    "work over the marker": lambda folder: [(f"work/{UNFINISHED}", SECRET)],
     "unfinished write": of_module(f"modules/KEY/.{UNFINISHED}.module.safetensors"),
     "unfinished write at the top": lambda folder: [(f".{UNFINISHED}.evaluation.json", SECRET)],
 }
@@ -310,6 +316,8 @@ LINKS = {
     "an evaluation": "evaluation.json",
     "metrics": "metrics.jsonl",
     "a checkpoint": "rounds/KEY.safetensors",
+    "a work folder": f"work/{UNFINISHED}",
+    "all work folders": "work",
 }
 
 

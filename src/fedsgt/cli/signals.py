@@ -14,15 +14,15 @@ def exit_on_signals() -> Iterator[None]:
     """Turn SIGTERM and SIGHUP into SystemExit, so that work folders are removed."""
     # By default these end a process without any clean-up; SIGINT raises an exception already. A signal that
     # is ignored, as SIGHUP is under nohup, stays so.
-    handled = [
-        number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) == signal.SIG_DFL
-    ]
+    numbers = (signal.SIGTERM, signal.SIGHUP)
+    handled = [number for number in numbers if signal.getsignal(number) == signal.SIG_DFL]
+    came: list[int] = []
 
     def leave(number: int, frame: FrameType | None) -> None:
+        came.append(number)
         # The first is enough: another one must not interrupt the clean-up.
-        for each in handled:
-            signal.signal(each, signal.SIG_IGN)
-        sys.exit(128 + number)
+        if len(came) == 1:
+            sys.exit(128 + number)
 
     for number in handled:
         signal.signal(number, leave)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -66,8 +66,8 @@ class RoundFinished:
     module: str
     groups: tuple[int, ...]
     round: int
-    loss: float
-    """Mean loss over the records of all clients that took part."""
+    loss: float | None
+    """Mean loss over the records of all clients that took part; None for listeners as above."""
     seconds: float
     """Seconds that all clients' local training took together."""
 
@@ -146,8 +146,20 @@ def from_json(line: Mapping[str, Any]) -> Event:
 
 
 def relay(path: Path) -> Listener:
-    """Return a listener that appends each event to a file of JSON lines, for another process to read."""
-    return lambda event: append_line(path, to_json(event))
+    """Return a listener that appends each event to a file of JSON lines, for another process to read.
+
+    It leaves losses out: no deletion looks into the file.
+    """
+    return lambda event: append_line(path, to_json(_without_loss(event)))
+
+
+def _without_loss(event: Event) -> Event:
+    match event:
+        case ClientUpdated() | RoundFinished():
+            return replace(event, loss=None)
+        case ModuleFinished():
+            return replace(event, metrics={})
+    return event
 
 
 def append_line(path: Path, line: Mapping[str, Any]) -> None:

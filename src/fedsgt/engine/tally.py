@@ -57,11 +57,13 @@ class Tally:
                 )
             # The last round of a module is told with the module.
             case RoundFinished() if event.round < self.work.rounds:
-                return f"  round {event.round} of groups {_spaced(event.groups)}: loss {event.loss:.3f}"
+                done = "done" if event.loss is None else f"loss {event.loss:.3f}"
+                return f"  round {event.round} of groups {_spaced(event.groups)}: {done}"
             case ModuleFinished():
+                loss = f"loss {event.metrics['loss']:.3f}, " if event.metrics else ""
                 return (
                     f"module {self.modules} of {self.work.modules} (groups {_spaced(event.groups)}): "
-                    f"loss {event.metrics['loss']:.3f}, about {self.seconds_left():.0f} s left"
+                    f"{loss}about {self.seconds_left():.0f} s left"
                 )
             case ClientTrouble():
                 return f"  client {event.client}: {event.what}"

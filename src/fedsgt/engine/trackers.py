@@ -48,13 +48,12 @@ def measurement(event: Event) -> Measurement | None:
     about: dict[str, Any]
     match event:
         case ClientUpdated():
-            numbers = {"records": event.records, "seconds": round(event.seconds, 4)}
-            if event.loss is not None:  # first, as in older files
-                numbers = {"loss": event.loss, **numbers}
+            # The loss first, as in older files.
+            numbers = _loss(event) | {"records": event.records, "seconds": round(event.seconds, 4)}
             about = {"module": event.module, "client": event.client}
             return Measurement(kind, f"{_joined(event.groups)}/{event.client}", event.round, numbers, about)
         case RoundFinished():
-            numbers = {"loss": event.loss, "seconds": round(event.seconds, 4)}
+            numbers = _loss(event) | {"seconds": round(event.seconds, 4)}
             about = {"module": event.module, "groups": list(event.groups)}
             return Measurement(kind, _joined(event.groups), event.round, numbers, about)
         case ModuleFinished():
@@ -63,6 +62,10 @@ def measurement(event: Event) -> Measurement | None:
         case ClientTrouble():
             return Measurement(kind, event.client, 0, {}, {"client": event.client, "what": event.what})
     return None
+
+
+def _loss(event: ClientUpdated | RoundFinished) -> dict[str, float]:
+    return {} if event.loss is None else {"loss": event.loss}
 
 
 class MetricsFile:

@@ -1,7 +1,7 @@
 """An experiment for simulations: can membership inference tell deleted records from unseen ones?
 
 It attacks the system that serves now, and the one that served before the deletions. That one was destroyed,
-so it is trained again, with the deleted records, in a temporary folder. Nothing is written to the run's.
+so it is trained again, with the deleted records, in a work folder of the run, which is removed at the end.
 """
 
 from __future__ import annotations

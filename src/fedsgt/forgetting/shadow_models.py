@@ -1,4 +1,4 @@
-"""Systems that are attacked or help to attack, trained as any other in a folder that is then removed.
+"""Systems that are attacked or help to attack, trained as any other in a work folder that is then removed.
 
 One is the system that served before the deletions. The others are shadow models: each has learnt half of the
 attacked records, so that it shows how records look that a model has and has not learnt.
@@ -7,11 +7,9 @@ attacked records, so that it shows how records look that a model has and has not
 from __future__ import annotations
 
 import hashlib
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -28,9 +26,11 @@ from fedsgt.files.encoding import frames, seed_of
 from fedsgt.forgetting.attacked_records import AttackedRecords
 from fedsgt.forgetting.membership import Flags, halves
 from fedsgt.plans import Choice, Plan, choose
+from fedsgt.runs.artefacts import CACHE
 from fedsgt.runs.description import Description
 from fedsgt.runs.folder import RunFolder
 from fedsgt.runs.state import Live
+from fedsgt.runs.work import work_folder
 from fedsgt.serving.answer import answer
 from fedsgt.store import Folder, Modules, StoreError
 
@@ -109,23 +109,24 @@ def experiment(
 ) -> tuple[Probabilities, Probabilities]:
     """Train both and return their class probabilities of the attacked records.
 
-    Modules and activations lie in a folder that only its owner can read, and that is removed at the end: they
-    depend on deleted records.
+    Modules and activations lie in a work folder of the run, which is removed at the end: they depend on
+    deleted records.
     """
     prepared, training = before.prepared, before.prepared.run.training
-    with tempfile.TemporaryDirectory(prefix="fedsgt-forgetting-") as path:
-        modules = Modules(Folder(Path(path)))
+    deletions = _StopAtRequest(folder, live)
+    with work_folder(folder.path, "experiment", live.position) as path, deletions.explained():
+        modules = Modules(Folder(path))
         # Most modules of the earlier system may still be live; only the destroyed ones are trained again.
         _reuse(folder, live, before.targets, modules)
         missing = [target for target in before.targets if modules.state(target.key) != "present"]
         work = sum(map(prepared.records, missing)) * training.rounds + shadows.records * shadows.rounds
-        setup = prepared.setup(modules, Path(path) / "cache")
+        setup = prepared.setup(modules, path / CACHE)
         # Shadow models use the same engine: their slices come after the clients' own.
         held = {name: [*parts, *shadows.slices[name]] for name, parts in setup.slices.items()}
         with InProcess(replace(setup, slices=held), prepared.model.stack, share_of(work, progress)) as engine:
             for targets, rounds in ((missing, training.rounds), (shadows.targets, shadows.rounds)):
                 build = Build(prepared.recipe, modules, engine, rounds, training.seed)
-                build.deletions = _StopAtRequest(folder, live)
+                build.deletions = deletions
                 build.run(targets)
             return before.predict(engine), shadows.predict(engine)
 
@@ -204,5 +205,15 @@ class _StopAtRequest:
 
     @contextmanager
     def publishing(self) -> Iterator[frozenset[int]]:
-        # No lock: these modules lie in a temporary folder, which no deletion looks into.
+        # No lock: a deletion that comes meanwhile destroys the folder that these modules lie in.
         yield self.dead()
+
+    @contextmanager
+    def explained(self) -> Iterator[None]:
+        """Raise if a deletion came before; explain errors that come of a later one."""
+        self.dead()
+        try:
+            yield
+        except Exception:
+            self.dead()
+            raise

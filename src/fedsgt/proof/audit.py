@@ -11,7 +11,18 @@ from fedsgt.certificates.content import Certificate
 from fedsgt.certificates.keys import public_keys
 from fedsgt.certificates.signatures import BadSignature, read_certificate
 from fedsgt.errors import InputError
-from fedsgt.runs.artefacts import CERTIFICATE, MANIFEST, MODULE, STRAY, UNFINISHED, ArtefactKind, kind_of
+from fedsgt.runs.artefacts import (
+    CERTIFICATE,
+    MANIFEST,
+    MODULE,
+    STRAY,
+    UNFINISHED,
+    WORK_FILE,
+    WORK_LOCK,
+    ArtefactKind,
+    kind_of,
+    work_path,
+)
 from fedsgt.runs.dependencies import (
     Dead,
     FromLines,
@@ -27,6 +38,7 @@ from fedsgt.runs.dependencies import (
 )
 from fedsgt.runs.folder import RunFolder
 from fedsgt.runs.state import Live
+from fedsgt.runs.work import in_use
 from fedsgt.unlearning.erase import SourceReader, rows_to_erase
 from fedsgt.unlearning.recovery import unfinished
 from fedsgt.words import counted
@@ -66,6 +78,8 @@ class Auditor:
             MANIFEST: self._check_manifest,
             CERTIFICATE: self._check_certificate,
             UNFINISHED: lambda file: "left by a killed writer; fedsgt train clears it away",
+            WORK_FILE: _check_work,
+            WORK_LOCK: _check_work,
         }
 
     def look_at(self, file: StoredFile) -> Finding:
@@ -77,7 +91,9 @@ class Auditor:
             # It may lead anywhere, also to bytes that depend on deleted data and that no deletion reaches.
             return Finding(file.name, "unknown", "a link or a device; put the file itself here, or remove it")
         made_of = kind.made_of(file)
-        problem = None if kind is UNFINISHED else self._dead(made_of)
+        # Files of killed processes are told as such first, whatever they depend on.
+        left = self.checks[kind](file) if kind in (UNFINISHED, WORK_FILE, WORK_LOCK) else None
+        problem = left or self._dead(made_of)
         if problem is None and kind in self.checks:
             problem = self.checks[kind](file)
         return Finding(file.name, self._words(made_of, kind), problem)
@@ -95,6 +111,8 @@ class Auditor:
                 words = counted(len(set(keys)), "module")
             case FromSlice(fingerprint):
                 words = f"slice {fingerprint[:12]}"
+            case FromLiveModules() if kind is WORK_FILE:
+                words = "any records and modules, at work"
             case FromLiveModules() if kind is not UNFINISHED:
                 words = "the modules that were live when it was made"
             case FromTraining():
@@ -177,6 +195,13 @@ class Auditor:
             except BadSignature as error:
                 refused = error
         raise refused
+
+
+def _check_work(file: StoredFile) -> str | None:
+    """Check that a process that works with the file is alive."""
+    if in_use(work_path(file)):
+        return None
+    return "left by a killed process; the next command that may write to the run removes it"
 
 
 def _incomplete_requests(folder: RunFolder) -> list[Finding]:

@@ -27,6 +27,7 @@ from fedsgt.errors import InputError
 from fedsgt.proof.rebuild_folder import read_notes, read_retained
 from fedsgt.runs.description import Description
 from fedsgt.runs.folder import RunFolder, read_run
+from fedsgt.runs.work import held_work
 
 Tell = Callable[[dict[str, Any]], None]
 
@@ -139,7 +140,8 @@ def main() -> int:
     path, seed = Path(sys.argv[-2]), int(sys.argv[-1])
     _end_with_parent(path)
     try:
-        rebuild(read_run(path), seed, _print_line)
+        with held_work(path):
+            rebuild(read_run(path), seed, _print_line)
     except InputError as error:
         _print_line({"error": str(error)})
         return 2

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import random
 import secrets
-import shutil
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -27,6 +25,7 @@ from fedsgt.proof.rebuild_process import COMMAND, NotRebuilt, Progress, Rebuild,
 from fedsgt.runs.description import ModuleEntry
 from fedsgt.runs.folder import RunFolder
 from fedsgt.runs.state import Live
+from fedsgt.runs.work import work_folder
 from fedsgt.store import CorruptModule, Folder, Manifest, MissingModule, Modules, compare
 from fedsgt.unlearning.recovery import unfinished
 
@@ -95,7 +94,7 @@ def verify(
     """Train the served modules again, or a sample drawn by the seed, and compare their bytes.
 
     Modules are trained by the process that `command` starts with a folder and a seed, or by `rebuild` if
-    given. The folder is temporary, or `keep`, which is left there.
+    given. The folder is one of the run's work folders, or `keep`, which is left there.
     """
     rebuild = rebuild or partial(run_rebuild, command)
     if sample is not None and sample < 1:
@@ -113,9 +112,9 @@ def verify(
     # Damaged modules are not trained again, but one that is whole above a damaged parent needs the parent.
     wanted = _with_parents(live, [entry for entry in chosen if entry.key in claims])
     if wanted:
-        with _private_folder(keep) as path:
+        with _private_folder(folder, live, keep) as path, _stopped_by_request(folder, live) as check:
             write_retained(path, folder, live, wanted, _took_part(claims))
-            unbuilt = rebuild(path, seed, _stop_at_request(folder, live), progress)
+            unbuilt = rebuild(path, seed, check, progress)
             found |= _compared(wanted, claims, unbuilt, Modules(Folder(path)))
     return Verification(
         modules=tuple(found.values()),
@@ -212,10 +211,12 @@ def _compared(
     return found
 
 
-def _stop_at_request(folder: RunFolder, live: Live) -> Callable[[], None]:
-    """Return a check that raises once a request has arrived.
+@contextmanager
+def _stopped_by_request(folder: RunFolder, live: Live) -> Iterator[Callable[[], None]]:
+    """Yield a check that raises once a request has arrived; explain errors that come of one.
 
-    A record that was deleted since must not be trained on any more, nor lie in the temporary folder.
+    A record that was deleted since must not be trained on any more, and the deletion has destroyed the
+    folder's content.
     """
 
     def check() -> None:
@@ -224,20 +225,22 @@ def _stop_at_request(folder: RunFolder, live: Live) -> Callable[[], None]:
                 f"{folder.path}: a deletion came in meanwhile, so nothing was verified; verify again"
             )
 
-    return check
+    # First now: a request that comes from here on finds the folder, and one that came before is seen here.
+    check()
+    try:
+        yield check
+    except Exception:
+        check()
+        raise
 
 
 @contextmanager
-def _private_folder(keep: Path | None) -> Iterator[Path]:
+def _private_folder(folder: RunFolder, live: Live, keep: Path | None) -> Iterator[Path]:
     """Create a folder that only its owner can read, and remove it at the end, unless it is `keep`."""
-    if keep is not None:
-        # An existing folder is an error: files in it could take part in the proof.
-        keep.mkdir(mode=0o700)
-        yield keep
+    if keep is None:
+        with work_folder(folder.path, "verification", live.position) as path:
+            yield path
         return
-    # `mkdtemp` makes a folder that only its owner can read; it will hold records.
-    path = Path(tempfile.mkdtemp(prefix="fedsgt-verify-"))
-    try:
-        yield path
-    finally:
-        shutil.rmtree(path)
+    # An existing folder is an error: files in it could take part in the proof.
+    keep.mkdir(mode=0o700)
+    yield keep

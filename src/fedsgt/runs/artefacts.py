@@ -10,13 +10,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from fedsgt.files.durable import finished_path, remove_abandoned, sync_folder
+from fedsgt.files.durable import finished_path, remove_abandoned
+from fedsgt.files.removal import bury_folder
 from fedsgt.runs.dependencies import (
     Dead,
     FromLines,
@@ -30,6 +30,7 @@ from fedsgt.runs.dependencies import (
     StoredFile,
     stored_files,
 )
+from fedsgt.runs.work import WORK, WORK_ID, about_work, destroy_work
 
 if TYPE_CHECKING:  # only a type: the module of `RunFolder` imports this one
     from fedsgt.runs.folder import RunFolder
@@ -75,7 +76,9 @@ class ArtefactKind:
         parts = file.parts
         if file.elsewhere and self.names and self.names[0] not in STORE_FOLDERS:
             return False
-        if _is_unfinished(parts[-1]):
+        # Unfinished files of a work folder belong to it: a deletion does not wait for their writers.
+        inside_work = parts[0] == WORK and len(parts) > 2 and not file.elsewhere
+        if _is_unfinished(parts[-1]) and not inside_work:
             return self is UNFINISHED
         long_enough = len(parts) >= len(self.names) or not file.plain
         if not long_enough or (len(parts) > len(self.names) and not self.deep):
@@ -179,27 +182,35 @@ def bury_activations(cache: Path, fingerprint: str) -> None:
 
     The file keeps a worker that still holds the slice's records from writing its activations again.
     """
-    place, aside = cache / fingerprint, cache / f".{fingerprint}"
-    cache.mkdir(exist_ok=True)
-    while not (place.is_file() and not place.is_symlink() and place.stat().st_size == 0):
-        remove_tree(aside)
-        # Moved away first: a folder that a worker writes into is never empty for long.
-        with suppress(FileNotFoundError):
-            place.rename(aside)
-        with suppress(FileExistsError):  # a worker has just made the folder again
-            place.touch(exist_ok=False)
-    remove_tree(aside)
-    sync_folder(cache)
+    bury_folder(cache / fingerprint)
 
 
-def remove_tree(place: Path) -> None:
-    """Remove a file, a link or a whole folder without following links; one that is not there is fine."""
-    if place.is_dir() and not place.is_symlink():
-        for inside in list(place.iterdir()):
-            remove_tree(inside)
-        place.rmdir()
+def _work(file: StoredFile) -> MadeOf:
+    """Return the position of the ledger at which the content of a work folder was chosen."""
+    if len(file.parts) == 1 or not file.plain:
+        return FromLiveModules(None)
+    # An empty file in place of the folder means that its content was destroyed.
+    if len(file.parts) == 2 and file.is_empty():
+        return Nothing()
+    return work_made_of(work_path(file))
+
+
+def work_path(file: StoredFile) -> Path:
+    """Return the work folder that a file of one belongs to, or its lock."""
+    return StoredFile(WORK, file.root).path / file.parts[1].removeprefix(".").removesuffix(".lock")
+
+
+def work_made_of(path: Path) -> FromLiveModules:
+    """Return the dependence of everything in a work folder, also of what is still to be written there."""
+    position = about_work(path).get("position")
+    return FromLiveModules(position if isinstance(position, int) else None)
+
+
+def _destroy_work(folder: RunFolder, file: StoredFile, dead: Dead) -> None:
+    if len(file.parts) == 1:  # a link in place of the whole folder
+        file.remove()
     else:
-        place.unlink(missing_ok=True)
+        destroy_work(work_path(file))
 
 
 def _sweep_activations(folder: RunFolder, file: StoredFile) -> None:
@@ -229,6 +240,15 @@ UNFINISHED = ArtefactKind(
     destroy=lambda folder, file, dead: _sweep_unfinished(folder, file),
     sweep=_sweep_unfinished,
 )
+WORK_FILE = ArtefactKind(
+    (WORK, rf"\.?{WORK_ID}"),
+    # It may hold records of any client and modules of any group.
+    _work,
+    "work",
+    deep=True,
+    destroy=_destroy_work,
+)
+WORK_LOCK = ArtefactKind((WORK, rf"{WORK_ID}\.lock"), lambda file: Nothing())
 MANIFEST = ArtefactKind(("modules", _KEY, r"manifest\.json"), _module_part, "manifest")
 MODULE = ArtefactKind(("modules", _KEY, r"module\.safetensors"), _module_part, "module")
 _TEST = r"test-[0-9a-f]{16}\.safetensors"
@@ -274,6 +294,8 @@ REGISTRY: tuple[ArtefactKind, ...] = (
     # Formats of which no part can be taken out.
     ArtefactKind((r"mlflow\.db(-wal|-shm|-journal)?",), _curves, "metrics"),
     ArtefactKind(("tensorboard",), _curves, "metrics", deep=True),
+    WORK_FILE,
+    WORK_LOCK,
     UNFINISHED,
     CERTIFICATE,
     REPLAYED_CERTIFICATE,

@@ -10,8 +10,16 @@ from typing import TYPE_CHECKING
 
 from fedsgt.errors import InputError
 from fedsgt.files.durable import sync_folder
-from fedsgt.runs.artefacts import REGISTRY, ArtefactKind, bury_activations, claimed_files, kind_of
+from fedsgt.runs.artefacts import (
+    REGISTRY,
+    ArtefactKind,
+    bury_activations,
+    claimed_files,
+    kind_of,
+    work_made_of,
+)
 from fedsgt.runs.dependencies import Dead, PartOfModule, StoredFile, local_links
+from fedsgt.runs.work import destroy_work, work_folders
 from fedsgt.store import Folder
 
 if TYPE_CHECKING:  # only a type: the module of `RunFolder` imports this one
@@ -69,6 +77,10 @@ def destroy(folder: RunFolder, dead: Dead, progress: Callable[[float], None] = l
     # Slices without activations are buried too: a worker that holds their records may be about to write some.
     for fingerprint in sorted(dead.hit_slices):
         bury_activations(folder.cache, fingerprint)
+    # Work folders without a file too: their process may be about to write the first.
+    for path in work_folders(folder.path):
+        if dead.reaches(work_made_of(path)):
+            destroy_work(path)
     _sync_all(folder)
     if failed:
         raise failed[0]

@@ -8,7 +8,7 @@ import re
 import secrets
 import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -36,6 +36,7 @@ from fedsgt.runs.description import FORMAT, Description
 from fedsgt.runs.destruction import check_links, destroy, sweep
 from fedsgt.runs.register import Register, with_registers
 from fedsgt.runs.state import Live, LiveState
+from fedsgt.runs.work import sweep_work
 from fedsgt.store import Folder, Modules, open_objects
 
 # A run's folder and a position in its ledger.
@@ -192,6 +193,9 @@ def open_run(path: Path, *, restoring: bool = False) -> RunFolder:
     if not restoring:
         folder.ledger.high_water.rise_unless_refused()
     folder.finish_description()
+    if folder.writable:
+        with suppress(OSError):  # such as another user's folder, which the audit names
+            sweep_work(path)
     if described.format < FORMAT and folder.writable and not restoring:
         # Imported here: reading records imports this module.
         from fedsgt.runs.migration import migrate

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
-import tempfile
 from pathlib import Path
 
 import pytest
@@ -14,7 +12,7 @@ from forgetting_world import QUICK, config_of, facts, noise_world
 from tiny_deletions import trained_run
 from typer.testing import CliRunner
 
-from fedsgt.cli.commands import forgetting as command
+from fedsgt.cli.commands.forgetting import forgetting as command
 from fedsgt.errors import InputError
 from fedsgt.forgetting.measure import LIRA, measure
 from fedsgt.runs.folder import RunFolder, open_run
@@ -29,22 +27,13 @@ def folder(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> RunFolde
     return open_run(trained_run(world, tmp_path / "run", config_of(world)))
 
 
-@pytest.fixture
-def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Make temporary folders in one known place, to see what is left of them."""
-    path = tmp_path / "temporary"
-    path.mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(path))
-    return path
-
-
 def called(*arguments: object) -> Result:
     app = typer.Typer()
-    app.command()(command.forgetting)
+    app.command()(command)
     return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
-def test_the_command(folder: RunFolder, tmp_path: Path, temporary: Path) -> None:
+def test_the_command(folder: RunFolder, tmp_path: Path) -> None:
     unlearn(folder, [Deletion("c0", slices=(0,))])
     options = ("--shadows", 4, "--shadow-rounds", 1, "--strategy", "long", "--limit", 4, "--seed", 3)
     plot = tmp_path / "roc.svg"
@@ -57,16 +46,7 @@ def test_the_command(folder: RunFolder, tmp_path: Path, temporary: Path) -> None
     by_hand = measure(folder, **QUICK, limit=4, seed=3)
     assert shown | {"seconds": None, "position": None} == facts(by_hand) | {"run": str(folder.path)}
     assert shown["attacks"][LIRA]["deleted"] == 4
-    assert list(temporary.iterdir()) == []
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_ended_from_outside_it_ends_in_order(number: signal.Signals) -> None:
-    """Temporary folders go when a context ends, which the default handlers would not wait for."""
-    before = signal.getsignal(number)
-    with pytest.raises(SystemExit, match=str(128 + number)), command.exit_on_signals():
-        signal.raise_signal(number)
-    assert signal.getsignal(number) == before
+    assert not (folder.path / "work").exists()
 
 
 def test_wrong_input_to_the_command(folder: RunFolder) -> None:

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -15,6 +11,7 @@ import typer
 from fedsgt.cli.commands.options import AsJson, RunPath, check_plot
 from fedsgt.cli.commands.recovering import recover_and_tell
 from fedsgt.cli.commands.train import ready_to_train
+from fedsgt.cli.signals import exit_on_signals
 from fedsgt.cli.views.forgetting import draw_roc, forgetting_text
 from fedsgt.cli.views.progress import progress
 from fedsgt.words import counted
@@ -82,20 +79,7 @@ def forgetting(
 def _warn(records: int) -> None:
     typer.echo(
         f"fedsgt: AN EXPERIMENT FOR SIMULATIONS: this trains on {counted(records, 'deleted record')} again, "
-        "to attack the system as it was. What comes of them lies in a temporary folder that is removed at "
-        "the end; nothing is written to the run. Do not use it where a deletion was promised to anybody.",
+        "to attack the system as it was. What comes of them lies in the run's folder, under work/, and is "
+        "removed at the end. Do not use it where a deletion was promised to anybody.",
         err=True,
     )
-
-
-@contextmanager
-def exit_on_signals() -> Iterator[None]:
-    """Turn SIGTERM and SIGHUP into SystemExit, so that the temporary folder is removed."""
-    # By default these end a process without any clean-up; SIGINT raises an exception already.
-    numbers = (signal.SIGTERM, signal.SIGHUP)
-    before = [signal.signal(number, lambda which, _: sys.exit(128 + which)) for number in numbers]
-    try:
-        yield
-    finally:
-        for number, handler in zip(numbers, before, strict=True):
-            signal.signal(number, handler)

@@ -131,7 +131,7 @@ def _confirm(folder: RunFolder, deletions: Sequence[Deletion], key: str | None, 
 
 
 def follow_policy(folder: RunFolder, answer: Receipt) -> None:
-    """Retrain after a deletion if the run's policy asks for it; whatever happens, the deletion is in force."""
+    """Retrain after a deletion if the run's policy asks for it; the deletion is in force in any case."""
     from fedsgt.cli.commands.retrain import retrain_if_due
     from fedsgt.files.locks import Busy
 

@@ -10,6 +10,7 @@ import typer
 from fedsgt.cli.commands.options import AsJson, RunPath
 from fedsgt.cli.commands.recovering import recover_and_tell
 from fedsgt.cli.commands.train import ready_to_train
+from fedsgt.cli.signals import exit_on_signals
 from fedsgt.cli.views.progress import progress
 from fedsgt.cli.views.proof import verification_text
 
@@ -41,7 +42,7 @@ def verify(
     folder = open_run(run)
     # Bytes of a request that was cut short may still be there, and would fail the verification.
     recover_and_tell(folder)
-    with progress("Rebuilding") as done:
+    with exit_on_signals(), progress("Rebuilding") as done:
         found = rebuild_and_compare(folder, sample, seed, done, rebuild=_rebuild(folder))
     if as_json:
         typer.echo(json.dumps({"run": str(run), **found.to_json()}, indent=1))

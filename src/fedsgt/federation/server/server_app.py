@@ -93,11 +93,14 @@ def _train(grid: Grid, given: dict[str, str], tell: Listener) -> None:
 
 def _rebuild(grid: Grid, given: dict[str, str], tell: Listener, report: Report) -> None:
     from fedsgt.proof.rebuild import rebuild
-    from fedsgt.runs.folder import open_run
+    from fedsgt.runs.folder import read_run
+    from fedsgt.runs.work import held_work
 
-    folder = open_run(Path(given["output"]))
-    access = _access(grid, folder.config.data.partition, given, tell)
-    rebuild(folder, int(given["seed"]), lambda line: report("rebuild", **line), access)
+    path = Path(given["output"])
+    with held_work(path):
+        folder = read_run(path)
+        access = _access(grid, folder.config.data.partition, given, tell)
+        rebuild(folder, int(given["seed"]), lambda line: report("rebuild", **line), access)
 
 
 def _access(grid: Grid, partition: str, given: dict[str, str], tell: Listener) -> ClientAccess:
