@@ -152,7 +152,7 @@ def _gather(folder: RunFolder, scored: bool, others: OtherRuns) -> Report:
     strategy = folder.config.serving.strategy
     # AllSeq stands in for merged, which averages the same modules and would need a merge for each stream.
     strategy = "all" if strategy == MERGED else strategy
-    spent = run_costs(folder, live, folder.present())
+    spent = run_costs(folder, live, found.health.whole)
     return Report(
         folder=folder,
         live=live,

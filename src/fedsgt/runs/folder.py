@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import secrets
 import shutil
@@ -31,7 +32,7 @@ from fedsgt.runs.dependencies import Dead
 from fedsgt.runs.description import Description
 from fedsgt.runs.destruction import check_links, destroy, sweep
 from fedsgt.runs.state import Live, LiveState
-from fedsgt.store import Folder, Modules, open_objects
+from fedsgt.store import Folder, Manifest, Modules, open_objects
 
 # A run's folder and a position in its ledger.
 PINNED = re.compile(r"(.+)@(\d+)")
@@ -86,6 +87,21 @@ class RunFolder:
         names = self.modules.objects.names("modules/")
         return frozenset(name.split("/")[1] for name in names if name.endswith("/manifest.json"))
 
+    @property
+    def writable(self) -> bool:
+        """Whether this user may write in the folder: not on a read-only mount or in an auditor's copy."""
+        return os.access(self.path, os.W_OK | os.X_OK)
+
+    def check_writable(self) -> None:
+        """Raise if the run can only be read, before anything is done that would write."""
+        if not self.writable:
+            raise InputError(f"{self.path}: this user can only read this run; nothing was changed")
+
+    @cached_property
+    def readings(self) -> dict[tuple[str, bool], tuple[object, Manifest]]:
+        """What `runs.health` has read of modules, so that it reads them again only if they change."""
+        return {}
+
     @cached_property
     def _store_lock(self) -> FileLock:
         return FileLock(self.path / STORE_LOCK)
@@ -123,6 +139,7 @@ class RunFolder:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Hold the run's lock: one process at a time trains or rebuilds a run."""
+        self.check_writable()
         with only_holder(self.path / LOCK, self.path):
             yield
 

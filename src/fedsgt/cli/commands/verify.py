@@ -40,8 +40,9 @@ def verify(
     from fedsgt.unlearning.unlearn import recover
 
     folder = open_run(run)
-    # Bytes of a request that was cut short may still be there, and would fail the verification.
-    finished = recover(folder)
+    # Bytes of a request that was cut short may still be there, and would fail the verification. Where nothing
+    # can be written, the verification names the request instead.
+    finished = recover(folder) if folder.writable else []
     if finished:
         typer.echo(
             f"fedsgt: finished {counted(len(finished), 'request')} that had been interrupted", err=True

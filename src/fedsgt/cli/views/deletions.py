@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from fedsgt.runs.health import problem_lines
 from fedsgt.words import counted
 
 if TYPE_CHECKING:
@@ -54,10 +55,13 @@ def answer_text(folder: RunFolder, answer: Receipt) -> str:
 
 def _served(folder: RunFolder) -> tuple[int, list[tuple[int, ...]]]:
     """Return the number of served modules and the live prefixes."""
-    from fedsgt.unlearning.retrain import served_keys
+    from fedsgt.reporting.history import count_live
+    from fedsgt.runs.health import module_health
 
     live = folder.live()
-    return len(served_keys(folder, live)), [prefix for prefix in live.prefixes(folder.present()) if prefix]
+    # By manifests only: an answer to a deletion does not wait until all modules are read.
+    prefixes = [prefix for prefix in module_health(folder, live, tensors=False).prefixes if prefix]
+    return count_live(prefixes).modules or 0, prefixes
 
 
 def _listed(groups: list[int]) -> str:
@@ -73,7 +77,7 @@ def dry_run_text(found: Impact) -> str:
     # A module is known by its prefix: keys would fill the screen and tell nothing.
     names = ["-".join(map(str, prefix)) for prefix in found.dying]
     shown = ", ".join(names[:MODULES_NAMED]) + (", ..." if len(names) > MODULES_NAMED else "")
-    lines = ["dry run: nothing was changed"]
+    lines = [*problem_lines(found.problems), "dry run: nothing was changed"]
     if not after.live_counts.modules:
         lines.append("NOTHING WOULD BE LEFT TO SERVE: every module would be dead")
     lines += [
