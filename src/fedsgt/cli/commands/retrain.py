@@ -27,6 +27,7 @@ def retrain(
     from fedsgt.unlearning.unlearn import recover
 
     folder = open_run(run)
+    folder.check_writable()
     # Requests that were cut short are finished first: what they hit must not be trained on.
     recover(folder)
     if if_due:
@@ -61,6 +62,7 @@ def rejoin(
     from fedsgt.unlearning.unlearn import recover
 
     folder = open_run(run)
+    folder.check_writable()
     recover(folder)
     ready_to_train()
     from fedsgt.cli.views.training import training_view

@@ -63,6 +63,7 @@ def unlearn(
         found = _preview(folder, deletions)
         typer.echo(json.dumps(found.to_json(), indent=2) if as_json else dry_run_text(found))
         return
+    folder.check_writable()
     # A request that was cut short is in force already; its destruction ends before another begins.
     for position in recover(folder):
         done = certificate_path(folder, position)
