@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from fedsgt.runs.health import problem_lines
 from fedsgt.words import counted
 
 if TYPE_CHECKING:
@@ -73,6 +72,8 @@ def _listed(groups: list[int]) -> str:
 
 def dry_run_text(found: Impact) -> str:
     """Return the preview in words: the modules that would die, and the service before and after."""
+    from fedsgt.runs.health import problem_lines
+
     before, after = found.before, found.after
     # A module is known by its prefix: keys would fill the screen and tell nothing.
     names = ["-".join(map(str, prefix)) for prefix in found.dying]

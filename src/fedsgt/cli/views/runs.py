@@ -6,11 +6,11 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from fedsgt.errors import InputError
-from fedsgt.runs.health import ModuleHealth, module_health, problem_lines
 from fedsgt.words import counted, counted_range, shown_bytes
 
 if TYPE_CHECKING:
     from fedsgt.runs.folder import RunFolder
+    from fedsgt.runs.health import ModuleHealth
 
 
 def summary_json(folder: RunFolder) -> dict[str, Any]:
@@ -42,6 +42,8 @@ def summary_line(summary: dict[str, Any]) -> str:
 
 def run_json(folder: RunFolder) -> dict[str, Any]:
     """Return the facts that `fedsgt show` prints about a run, for programs."""
+    from fedsgt.runs.health import module_health
+
     description, health = folder.description, module_health(folder, folder.live())
     return {
         **summary_json(folder),
@@ -61,6 +63,8 @@ def run_json(folder: RunFolder) -> dict[str, Any]:
 
 def run_text(folder: RunFolder) -> str:
     """Return a run on one screen: the setting, each sequence with its modules, and their size on disk."""
+    from fedsgt.runs.health import module_health, problem_lines
+
     health = module_health(folder, folder.live())
     served = {prefix[:depth] for prefix in health.prefixes for depth in range(1, len(prefix) + 1)}
     lines = problem_lines(health.problems)
