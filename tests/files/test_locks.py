@@ -5,9 +5,12 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from read_only import start
 
 from fedsgt.files.locks import Busy, FileLock, held_in_place, leads_to, only_holder
 
@@ -114,3 +117,30 @@ def test_who_waited_for_a_replaced_file_gets_the_new_one(tmp_path: Path) -> None
     thread.join()
     assert seen == [b"new"]
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_lock_that_can_only_be_read_is_shared_by_its_readers(tmp_path: Path) -> None:
+    """Readers wait for a writer, and a writer for them; a lock that was never made holds off nobody."""
+    path = tmp_path / "lock"
+    path.touch()
+    with read_only_holder(path) as one, read_only_holder(path) as two:
+        assert (one, two) == ("held", "held")
+        with pytest.raises(Busy), only_holder(path, tmp_path):
+            pass
+    with only_holder(path, tmp_path):
+        pass
+    path.unlink()
+    with read_only_holder(path) as found:
+        assert found == "held"
+    assert not path.exists()
+
+
+@contextmanager
+def read_only_holder(path: Path) -> Iterator[str]:
+    """Hold the lock in a process that can only read its folder."""
+    child = start(path.parent, "-c", HOLD, "waiting", str(path))
+    assert child.stdout is not None
+    try:
+        yield child.stdout.readline().strip()
+    finally:
+        child.communicate()

@@ -106,7 +106,7 @@ def _origin(description: Description, entry: ModuleEntry) -> Origin:
         participants=[],
         seed=0,
         versions={},
-        profile={},
+        profile=dict(description.profile),
         machine={},
         metrics={},
     )

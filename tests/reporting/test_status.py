@@ -73,7 +73,7 @@ def test_modules_that_are_missing_end_a_live_prefix(tmp_path: Path) -> None:
     fill(folder, lambda prefix: prefix != (0, 1))  # what stands on it is there, and of no use
     found = run_status(folder)
     assert found.prefixes == [(0,), (0,), (2, 3)]
-    assert (found.state((0, 1)), found.state((0, 1, 3))) == ("untrained", "untrained")
+    assert (found.state((0, 1)), found.state((0, 1, 3))) == ("missing", "cut off")
     assert found.live_counts == LiveCounts(3, 2)
 
 

@@ -28,6 +28,7 @@ from fedsgt.files.tensors import Tensors
 from fedsgt.ledger.kinds import Kind
 from fedsgt.plans import select
 from fedsgt.runs.folder import RunFolder, open_run
+from fedsgt.runs.health import module_health
 from fedsgt.serving.predictor import Exhausted, Predictor
 from fedsgt.stack.merge import merge
 from fedsgt.stack.model import open_model
@@ -255,6 +256,9 @@ class Racing:
         self.act(name)
         return self.modules.get(name)
 
+    def __getattr__(self, name: str) -> object:
+        return getattr(self.modules, name)
+
 
 def test_a_module_destroyed_while_it_is_loaded_is_not_missed(
     folder: RunFolder, contents: list[bytes]
@@ -268,8 +272,8 @@ def test_a_module_destroyed_while_it_is_loaded_is_not_missed(
                 elsewhere.modules.discard(entry.key)
 
     predictor = Predictor(folder)
+    predictor.health = module_health(folder, folder.live())
     vars(folder)["modules"] = Racing(folder, destroy)
-    predictor.present = open_run(folder.path).present()
     found = predictor.predict(contents)
     assert used(found) == {key(folder, 2), key(folder, 1), key(folder, 1, 2)}
     assert found.damaged == (), "it is dead, not damaged"
@@ -313,12 +317,15 @@ def test_a_module_that_is_mended_is_used_again(folder: RunFolder, contents: list
     assert (len(found.sequences), found.damaged) == (3, ())
 
 
-def test_a_run_in_training_serves_what_is_there(folder: RunFolder, contents: list[bytes]) -> None:
+def test_a_module_that_is_not_there_is_missed_until_it_comes(
+    folder: RunFolder, contents: list[bytes]
+) -> None:
     gone = shutil.move(folder.path / "modules" / key(folder, 0, 1), folder.path.parent / "aside")
     predictor = Predictor(folder)
     found = predictor.predict(contents)
     assert [one.groups for one in found.sequences] == [(0,), (2, 0, 1), (1, 2, 0)]
-    assert found.damaged == ()
+    assert [(one.verdict, one.entry.groups) for one in found.problems] == [("missing", [0, 1])]
+    assert found.damaged == (key(folder, 0, 1),)
     shutil.move(gone, folder.path / "modules" / key(folder, 0, 1))
     assert [len(one.groups) for one in predictor.predict(contents).sequences] == [3, 3, 3]
 
@@ -335,7 +342,7 @@ def test_exhausted_is_said(folder: RunFolder, contents: list[bytes]) -> None:
 def test_exhausted_by_damage_says_what_is_damaged(folder: RunFolder, contents: list[bytes]) -> None:
     request(folder, 0, 1)
     flip(folder.path / "modules" / key(folder, 2) / "module.safetensors")
-    with pytest.raises(Exhausted, match=f"module {key(folder, 2)} is corrupt"):
+    with pytest.raises(Exhausted, match=rf"module {key(folder, 2)[:12]} \(groups 2\) is damaged"):
         Predictor(folder).predict(contents)
 
 

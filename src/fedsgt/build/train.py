@@ -18,6 +18,7 @@ from fedsgt.files.optional import check_flower
 from fedsgt.ledger.kinds import MODULES_CHANGED, Kind
 from fedsgt.runs.description import Description, ModuleEntry
 from fedsgt.runs.folder import RunFolder, anchored, check_config, create_run, with_kept_settings
+from fedsgt.runs.health import MADE_OTHERWISE, module_health
 from fedsgt.runs.register import Registers, new_registers
 from fedsgt.runs.state import Live
 from fedsgt.store import Manifest, open_objects
@@ -133,7 +134,11 @@ def live_after_recovery(folder: RunFolder, recover: Recover | None) -> Live:
 
 def _build(folder: RunFolder, prepared: Prepared, tell: Listener, access: ClientAccess) -> None:
     """Train the modules that the run lacks, check who took part, and record it; the caller holds the lock."""
-    present = {target.key for target in prepared.targets if folder.modules.state(target.key) == "present"}
+    health = module_health(folder, folder.live(), tensors=True)
+    for key, module in health.modules.items():
+        if module.reason == MADE_OTHERWISE:  # its bytes are whole, so that the build would keep it
+            folder.modules.discard(key)
+    present = {target.key for target in prepared.targets} & health.whole
     missing = [target for target in prepared.targets if target.key not in present]
     tell(work_of(prepared, missing))
     if missing:

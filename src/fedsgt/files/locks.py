@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -31,14 +32,26 @@ class FileLock:
         with self.inside, ExitStack() as opened:
             # Opened and locked once only: a second open file of the same process would wait for the first.
             if not self.depth:
-                file = opened.enter_context(self.path.open("a+"))
-                fcntl.flock(file, fcntl.LOCK_EX)
+                _lock(self.path, opened)
             self.depth += 1
             opened.callback(self._leave)
             yield
 
     def _leave(self) -> None:
         self.depth -= 1
+
+
+def _lock(path: Path, opened: ExitStack) -> None:
+    """Wait for the lock on a file. One that can only be read is shared: writers wait for its readers."""
+    try:
+        fcntl.flock(opened.enter_context(path.open("a+")), fcntl.LOCK_EX)
+        return
+    except OSError as error:
+        if error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM):
+            raise
+    # Whoever cannot open it at all, as it was never made in a copy, holds off nobody and can write nothing.
+    with suppress(FileNotFoundError, PermissionError):
+        fcntl.flock(opened.enter_context(path.open("rb")), fcntl.LOCK_SH)
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from sqlalchemy import Connection, Engine, QueuePool, create_engine, event, func, make_url, select
+from sqlalchemy import Connection, Engine, NullPool, QueuePool, create_engine, event, func, make_url, select
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
@@ -21,6 +21,7 @@ from fedsgt.errors import InputError
 from fedsgt.files.durable import sync_folder
 from fedsgt.files.encoding import frames
 from fedsgt.ledger.chain import LedgerError
+from fedsgt.ledger.read_only import PrivateCopy, can_be_written
 
 # Advice for the errors that people may well see, by a word in the database's message.
 _ADVICE = {
@@ -62,6 +63,8 @@ class Database:
     """Device and number of that file when it was opened."""
     wait: float
     """Seconds that a writer waits for its turn."""
+    read_only: bool = False
+    """Whether a copy is read, because this user cannot write the file."""
     # Taken before a connection: threads that wait for their turn must not hold one that readers need.
     turn: threading.Lock = field(default_factory=threading.Lock)
 
@@ -78,6 +81,8 @@ class Database:
     @contextmanager
     def locked(self, name: str) -> Iterator[Connection]:
         """Yield a connection in the only transaction of this name; it has no effect unless committed."""
+        if self.read_only:
+            raise LedgerError(f"cannot write ledger {self.where}: {_ADVICE['readonly']}; nothing was changed")
         with self._turn_taken(), self.connected("write") as connection:
             with reported("write", self.where):
                 if self.file:
@@ -126,6 +131,8 @@ def _sqlite(file: Path, wait: float, mode: Literal["create", "open"]) -> Databas
                 f"ledger {file} is missing; a lost ledger is restored from a backup, not made anew"
             )
         identity = _identity(file)
+    if not can_be_written(file):
+        return Database(_copying_engine(file, wait), str(file), file, identity, wait, read_only=True)
     # `mode=rw` never makes a file, and `isolation_level=None` turns off sqlite3's own transactions.
     connect = partial(
         sqlite3.connect,
@@ -139,6 +146,15 @@ def _sqlite(file: Path, wait: float, mode: Literal["create", "open"]) -> Databas
     engine = create_engine("sqlite://", creator=connect, poolclass=QueuePool)
     event.listen(engine, "connect", _on_connect("PRAGMA synchronous = FULL", "PRAGMA fullfsync = ON"))
     return Database(engine, str(file), file, identity, wait)
+
+
+def _copying_engine(file: Path, wait: float) -> Engine:
+    """Return an engine whose every connection is to a copy of the database as it is then."""
+    copy = PrivateCopy(file)
+    # Without a pool: a connection that is kept would be to an older copy.
+    engine = create_engine("sqlite://", creator=lambda: copy.connect(wait), poolclass=NullPool)
+    event.listen(engine, "engine_disposed", lambda disposed: copy.remove())
+    return engine
 
 
 def _postgres(url: URL, wait: float) -> Database:

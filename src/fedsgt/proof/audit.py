@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -37,6 +37,7 @@ from fedsgt.runs.dependencies import (
     stored_files,
 )
 from fedsgt.runs.folder import RunFolder
+from fedsgt.runs.health import hit_by, module_health
 from fedsgt.runs.state import Live
 from fedsgt.runs.work import in_use
 from fedsgt.unlearning.erase import SourceReader, rows_to_erase
@@ -61,7 +62,12 @@ def audit(folder: RunFolder) -> list[Finding]:
         auditor = Auditor(folder, live)
         found = [auditor.look_at(file) for file in stored_files(folder)]
         still_there = rows_to_erase(folder, live, reader)
-        return [*found, *_incomplete_requests(folder), *map(_undeleted_source, still_there)]
+        return [
+            *found,
+            *auditor.missing_modules(),
+            *_incomplete_requests(folder),
+            *map(_undeleted_source, still_there),
+        ]
 
 
 class Auditor:
@@ -69,13 +75,14 @@ class Auditor:
 
     def __init__(self, folder: RunFolder, live: Live) -> None:
         self.folder, self.live, self.dead = folder, live, Dead.at(live)
+        # With tensors from a remote store too: an audit may take long, and must miss nothing.
+        self.health = module_health(folder, live, tensors=True)
         self.groups = {entry.key: entry.groups for entry in live.description.modules}
-        self.prefixes = {entry.key: entry.prefix for entry in live.description.modules}
         self.chain = {entry.position: entry.hash for entry in folder.ledger.entries()}
         # Checks that some kinds of files need besides that of their dependence.
         self.checks: dict[ArtefactKind, Callable[[StoredFile], str | None]] = {
             MODULE: self._check_module,
-            MANIFEST: self._check_manifest,
+            MANIFEST: self._check_module,
             CERTIFICATE: self._check_certificate,
             UNFINISHED: lambda file: "left by a killed writer; fedsgt train clears it away",
             WORK_FILE: _check_work,
@@ -98,13 +105,21 @@ class Auditor:
             problem = self.checks[kind](file)
         return Finding(file.name, self._words(made_of, kind), problem)
 
+    def missing_modules(self) -> list[Finding]:
+        """Return the modules that were trained and of which no manifest is there."""
+        lost = (module for module in self.health.problems if module.verdict == "missing")
+        return [Finding(f"modules/{one.entry.key}", self._groups(one.entry.key), one.problem) for one in lost]
+
+    def _groups(self, key: str) -> str:
+        return f"groups {', '.join(map(str, self.groups[key]))}"
+
     def _words(self, made_of: MadeOf, kind: ArtefactKind) -> str:
         words = "unknown"
         match made_of:
             case Nothing(held):
                 words = held
             case PartOfModule(key) if key in self.groups:
-                words = f"groups {', '.join(map(str, self.groups[key]))}"
+                words = self._groups(key)
             case FromModules(keys) if keys is not None:
                 words = counted(len(keys), "module")
             case FromLines(keys):
@@ -124,7 +139,7 @@ class Auditor:
         live, problem = self.dead.live_modules, None
         match made_of:
             case PartOfModule(key):
-                problem = self._hit(self.groups[key]) if key in self.groups else "no module of this run"
+                problem = self._dead_module(key)
             case FromModules(None):
                 problem = "does not say which modules it was made of; remove it"
             case FromTraining(changed):
@@ -140,12 +155,11 @@ class Auditor:
                 problem = self._outdated()
         return problem
 
-    def _hit(self, groups: Collection[int]) -> str | None:
-        for request in self.live.requests:
-            hit = set(groups).intersection(request.body["groups"])
-            if hit and request.position > self.live.description.as_of:
-                return f"group {min(hit)} was hit by request no. {request.position}"
-        return None
+    def _dead_module(self, key: str) -> str | None:
+        module = self.health.modules.get(key)
+        if module is None:
+            return "no module of this run"
+        return module.problem if module.verdict == "not destroyed" else hit_by(self.live, module.entry.groups)
 
     def _outdated(self) -> str:
         return f"older than request no. {self.live.last_request}"
@@ -155,25 +169,11 @@ class Auditor:
         return datetime.fromisoformat(requests[-1].time).timestamp() if requests else 0.0
 
     def _check_module(self, file: StoredFile) -> str | None:
-        """Check that the module's bytes are those of its manifest."""
-        try:
-            self.folder.modules.get(file.parts[1])
-        except InputError as error:
-            return f"{error}; fedsgt train makes it again"
-        return None
-
-    def _check_manifest(self, file: StoredFile) -> str | None:
-        """Check that the module is there, and that its manifest says what the run's description says."""
-        key = file.parts[1]
-        try:
-            self.folder.modules.objects.read(file.name.replace("manifest.json", "module.safetensors"))
-            found = self.folder.modules.manifest(key)
-        except KeyError:
-            return "its module is missing; fedsgt train makes it again"
-        except InputError as error:
-            return f"{error}; fedsgt train makes it again"
-        same = found.prefix == self.prefixes[key]
-        return None if same else "made of other data than the run's description says"
+        """Check that the module is as it was written, and made as the run's description says."""
+        module = self.health.modules[file.parts[1]]
+        if module.verdict == "untrained":  # a writer was killed before the manifest
+            return f"its manifest is missing; fedsgt retrain {self.folder.path} trains it again"
+        return module.problem
 
     def _check_certificate(self, file: StoredFile) -> str | None:
         """Check that a key of this run signed it, and that the ledger has the entries that it names."""

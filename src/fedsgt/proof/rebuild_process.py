@@ -18,7 +18,7 @@ from fedsgt.stack import profile
 # -P: a file in the working directory must not stand in for a library.
 COMMAND = (sys.executable, "-P", "-m", "fedsgt.proof.rebuild")
 ERRORS = "errors.txt"
-Verdict: TypeAlias = Literal["same", "different", "damaged", "not destroyed", "not comparable"]
+Verdict: TypeAlias = Literal["same", "different", "missing", "damaged", "not destroyed", "not comparable"]
 Progress: TypeAlias = Callable[[float], None]
 NotRebuilt: TypeAlias = dict[tuple[int, ...], tuple[Verdict, str]]
 """Verdict and reason, by groups, of modules that a rebuild does not train."""

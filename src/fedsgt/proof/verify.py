@@ -10,7 +10,7 @@ import random
 import secrets
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -19,14 +19,14 @@ from typing import Any, TypeAlias
 
 from fedsgt.certificates.certify import data_dependent_choices
 from fedsgt.errors import InputError
-from fedsgt.ledger.kinds import MODULES_CHANGED, Kind
 from fedsgt.proof.rebuild_folder import write_retained
 from fedsgt.proof.rebuild_process import COMMAND, NotRebuilt, Progress, Rebuild, Verdict, run_rebuild
 from fedsgt.runs.description import ModuleEntry
 from fedsgt.runs.folder import RunFolder
+from fedsgt.runs.health import ModuleHealth, module_health, read_module, reason_of
 from fedsgt.runs.state import Live
 from fedsgt.runs.work import work_folder
-from fedsgt.store import CorruptModule, Folder, Manifest, MissingModule, Modules, compare
+from fedsgt.store import Folder, Manifest, MissingModule, Modules, compare
 from fedsgt.unlearning.recovery import unfinished
 
 
@@ -107,7 +107,7 @@ def verify(
     served = [entry for entry in live.modules() if entry.key in present]
     chosen = served if sample is None else random.Random(seed).sample(served, min(sample, len(served)))
     # These need no training to be wrong, and are reported even if the sample does not hold them.
-    found = _undestroyed(live, present) | _missing(folder, live, present)
+    found = _problems(folder, live)
     claims = _read(folder, live, _with_parents(live, chosen), found)
     # Damaged modules are not trained again, but one that is whole above a damaged parent needs the parent.
     wanted = _with_parents(live, [entry for entry in chosen if entry.key in claims])
@@ -141,27 +141,11 @@ def _verdict(entry: ModuleEntry, verdict: Verdict, reason: str) -> Found:
     return {entry.key: VerifiedModule(entry.key, tuple(entry.groups), verdict, reason)}
 
 
-def _undestroyed(live: Live, present: Collection[str]) -> Found:
+def _problems(folder: RunFolder, live: Live) -> Found:
+    """Return the modules that are wrong before any training: missing, damaged or not destroyed."""
     found: Found = {}
-    for entry in live.dead_modules():
-        if entry.key in present:
-            found |= _verdict(entry, "not destroyed", "a deletion has hit it, and its bytes are still there")
-    return found
-
-
-def _missing(folder: RunFolder, live: Live, present: Collection[str]) -> Found:
-    """Return live modules that have gone missing.
-
-    That is every one once training was complete; before that, those that present modules were trained on.
-    """
-    changes = [entry for entry in folder.ledger.entries() if entry.kind in MODULES_CHANGED]
-    last = changes[-1] if changes else None
-    complete = last and last.kind == Kind.BUILT and last.body["modules"] >= len(live.description.modules)
-    below = {entry.parent for entry in live.modules() if entry.key in present}
-    found: Found = {}
-    for entry in live.modules():
-        if entry.key not in present and (complete or entry.key in below):
-            found |= _verdict(entry, "damaged", "it was trained, and is not in the store any more")
+    for module in module_health(folder, live).problems:
+        found |= _verdict(module.entry, module.verdict, module.told)
     return found
 
 
@@ -173,22 +157,17 @@ def _with_parents(live: Live, entries: Sequence[ModuleEntry]) -> list[ModuleEntr
 
 def _read(folder: RunFolder, live: Live, entries: Sequence[ModuleEntry], found: Found) -> dict[str, Manifest]:
     """Return the manifests of modules whose tensors are whole; add those that are damaged to `found`."""
-    known, claims = live.description, {}
+    claims = {}
     for entry in entries:
-        try:
-            folder.modules.get(entry.key)
-            manifest = folder.modules.manifest(entry.key)
-        except CorruptModule as error:
-            found |= _verdict(entry, "damaged", str(error))
-        except MissingModule:
-            continue  # a parent that was never trained, or is already in `found`
-        else:
-            said = (manifest.prefix, manifest.config_hash, manifest.backbone, manifest.profile)
-            if said != (entry.prefix, known.config_hash, known.backbone, known.profile):
-                reason = "its manifest says that it was made from other data or in another way than the run's"
-                found |= _verdict(entry, "damaged", reason)
-            else:
-                claims[entry.key] = manifest
+        if entry.key in found:
+            continue
+        # Read again, for the hash that is compared, and because a remote store's tensors were not read yet.
+        reading = read_module(folder, live.description, entry)
+        if isinstance(reading, Manifest):
+            claims[entry.key] = reading
+        elif not isinstance(reading, MissingModule):  # a parent that was never trained
+            damaged = ModuleHealth(folder.path, entry, "damaged", reason_of(reading, entry.key))
+            found |= _verdict(entry, "damaged", damaged.told)
     return claims
 
 

@@ -21,6 +21,7 @@ from fedsgt.reporting.status import current_evaluation
 from fedsgt.runs.artefacts import COMPARED
 from fedsgt.runs.description import Description
 from fedsgt.runs.folder import RunFolder, open_run
+from fedsgt.runs.health import module_health
 from fedsgt.runs.state import Live
 from fedsgt.store import Folder
 from fedsgt.words import counted
@@ -170,11 +171,11 @@ def compare(folder: RunFolder, live: Live, own: Costs, others: OtherRuns) -> Com
 
 def _measured(folder: RunFolder) -> ComparedRun:
     live = folder.live()
-    return _row(folder, live, run_costs(folder, live, folder.present()))
+    return _row(folder, live, run_costs(folder, live, module_health(folder, live).whole))
 
 
 def _row(folder: RunFolder, live: Live, found: Costs) -> ComparedRun:
-    prefixes, prior = live.prefixes(folder.present()), _group_chances(live.description)
+    prefixes, prior = module_health(folder, live).prefixes, _group_chances(live.description)
     evaluation = current_evaluation(folder, live) or {}
     return ComparedRun(
         path=folder.path.resolve(),

@@ -82,13 +82,16 @@ class History:
         return any(step.live_counts.groups is None for step in self.steps)
 
 
-def history(live: Live, entries: Iterable[Entry], present: Collection[str]) -> History:
+def history(
+    live: Live, entries: Iterable[Entry], present: Collection[str], lost: Collection[str] = ()
+) -> History:
     """Return the history from all entries of the ledger up to this state of the run.
 
-    The description tells what was live since it was made. For the time before, only counts are known, which
+    Modules that are `lost` by now are missing or damaged, and were live before. The description tells what
+    was live since it was made. For the time before, only counts are known, which
     the ledger keeps.
     """
-    past = _PastLiveCounts(live, present)
+    past = _PastLiveCounts(live, [*present, *lost])
     requests, steps = list[PastRequest](), list[HistoryPoint]()
     modules: int | None = None
     entries = list(entries)

@@ -11,6 +11,7 @@ from typing import Any
 from fedsgt.reporting.forecast import forecast_survival, request_chances
 from fedsgt.reporting.history import LiveCounts, count_live
 from fedsgt.runs.folder import RunFolder
+from fedsgt.runs.health import ModuleHealth, module_health
 from fedsgt.runs.state import Live
 from fedsgt.unlearning.changes import Changes, planned_changes
 from fedsgt.unlearning.request import Deletion
@@ -57,11 +58,14 @@ class Impact:
     after: ServingState
     changes: Changes
     """Whose records go, and which files change."""
+    problems: tuple[ModuleHealth, ...] = ()
+    """Modules that are missing, damaged or not destroyed, whatever the request does."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the preview for programs."""
         return {
             "dry_run": True,
+            "problems": [module.to_json() for module in self.problems],
             "records": self.records,
             "groups": self.groups,
             **self.changes.to_json(),
@@ -82,14 +86,14 @@ def impact(
     Accuracies need torch, and a forward pass of each live prefix that was not evaluated before.
     """
     now, then, body = preview(folder, deletions)
-    present = folder.present()
-    before, after = now.prefixes(present), then.prefixes(present)
+    health = module_health(folder, now)
+    before, after = health.prefixes, then.prefixes(health.whole)
     scores: list[float | None] = [None, None]
     # Found, not imported: without torch the preview is still worth having, just without accuracies.
     if accuracy and importlib.util.find_spec("torch") is not None:
         scores = _accuracies(folder, now, [before, after], progress)
-    # The plan may want modules that were never trained: those cannot die.
-    trained = {prefix[:depth] for prefix in before for depth in range(1, len(prefix) + 1)}
+    # The plan may want modules that were never trained: those cannot die. Damaged ones can.
+    trained = {tuple(health.modules[key].entry.groups) for key in health.whole | health.damaged}
     return Impact(
         sum(part["count"] for part in body["parts"]),
         body["groups"],
@@ -97,6 +101,7 @@ def impact(
         _state(now, before, scores[0]),
         _state(then, after, scores[1]),
         planned_changes(folder, then, body),
+        health.problems,
     )
 
 

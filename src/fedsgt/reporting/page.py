@@ -22,6 +22,7 @@ from fedsgt.plans import Estimate
 from fedsgt.reporting.charts import draw_accuracy_curves, draw_seconds_over_records, draw_unlearning_curve
 from fedsgt.reporting.comparison import AHEAD, peft_in_words
 from fedsgt.reporting.module_tree import draw_tree
+from fedsgt.runs.health import problem_lines
 from fedsgt.words import counted, counted_range, shown_bytes
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ def render_page(report: Report, place: Path) -> str:
             tree=tree,
             tree_left_out=tree_left_out,
             tree_states=_states(report.status),
+            problems=problem_lines(report.status.health.problems),
             unlearning_curve=draw_unlearning_curve(report.status),
             accuracy_curves=_accuracy_curves(report),
             seconds=_seconds(report),

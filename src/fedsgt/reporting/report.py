@@ -115,7 +115,7 @@ def write_report(
             if now.position == found.status.position:
                 _write(folder, place, data)
                 # Remembered only once the page is there: a wrong name must not come back in the next report.
-                if against:
+                if against and folder.writable:
                     remember_runs(folder, others)
                 return place
 
@@ -124,7 +124,7 @@ def read_report(folder: RunFolder, evaluate: Evaluate | None = None, against: Se
     """Return the facts of a report without writing a page; the arguments are those of `write_report`."""
     others = named_runs(folder, against) if against else remembered_runs(folder)
     found = _settled(folder, evaluate, others)
-    if against:
+    if against and folder.writable:
         remember_runs(folder, others)
     return found
 
@@ -152,7 +152,7 @@ def _gather(folder: RunFolder, scored: bool, others: OtherRuns) -> Report:
     strategy = folder.config.serving.strategy
     # AllSeq stands in for merged, which averages the same modules and would need a merge for each stream.
     strategy = "all" if strategy == MERGED else strategy
-    spent = run_costs(folder, live, folder.present())
+    spent = run_costs(folder, live, found.health.whole)
     return Report(
         folder=folder,
         live=live,
@@ -170,6 +170,8 @@ def _gather(folder: RunFolder, scored: bool, others: OtherRuns) -> Report:
 
 def _place(folder: RunFolder, output: Path | None) -> Path:
     """Return the path of the page, after checking that it may be written there."""
+    if output is None and not folder.writable:
+        raise InputError(f"{folder.path}: this user can only read this run; give a file outside with -o")
     place = (output or folder.path / REPORT).resolve()
     inside = folder.path.resolve()
     if inside in place.parents and place != inside / REPORT:

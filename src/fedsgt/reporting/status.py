@@ -22,12 +22,17 @@ from fedsgt.reporting.forecast import (
 from fedsgt.reporting.history import History, LiveCounts, count_live, history
 from fedsgt.runs.artefacts import EVALUATION
 from fedsgt.runs.folder import RunFolder
+from fedsgt.runs.health import RunHealth, module_health
 from fedsgt.runs.state import Live
 from fedsgt.unlearning.recovery import PendingWork, pending_work
 from fedsgt.unlearning.retrain import due
+from fedsgt.words import counted
 
-State = Literal["live", "new", "dead", "untrained"]
-"""State of a module; "new" is live too, but was trained again or added later."""
+State = Literal["live", "new", "cut off", "dead", "untrained", "missing", "damaged", "not destroyed"]
+"""State of a module: its verdict (`runs.health`), or one of two that tell live modules apart.
+
+"new" was trained again or added later; "cut off" stands on a module that is not live, so it is not served.
+"""
 
 
 @dataclass(frozen=True)
@@ -66,6 +71,7 @@ class RunStatus:
     policy: RetrainPolicy
     pending: list[PendingWork]
     """Destruction and certificates of requests in force that are not done yet."""
+    health: RunHealth = field(repr=False)
 
     @property
     def exhausted(self) -> bool:
@@ -75,7 +81,7 @@ class RunStatus:
     @property
     def begun(self) -> bool:
         """Whether anything was ever trained, as far as the ledger tells."""
-        return bool(self.live_counts.modules or self.dead_groups or self.past.requests)
+        return bool(self.live_counts.modules or self.dead_groups or self.past.requests or self.health.lost)
 
     @cached_property
     def live_modules(self) -> frozenset[Prefix]:
@@ -84,10 +90,11 @@ class RunStatus:
 
     def state(self, prefix: Prefix) -> State:
         """Return the state of the module of this prefix."""
-        if not self.dead_groups.isdisjoint(prefix):
-            return "dead"
+        verdict = self.health.modules[self.health.live.description.keys[prefix]].verdict
+        if verdict != "live":
+            return verdict
         if prefix not in self.live_modules:
-            return "untrained"
+            return "cut off"
         return "live" if self.new_groups.isdisjoint(prefix) else "new"
 
     def advice(self) -> str:
@@ -97,8 +104,11 @@ class RunStatus:
             return "Nothing is trained yet: train the run."
         if self.exhausted:
             return "Retrain now: nothing is live, so nothing can be served."
-        if self.policy.due:
-            return f"Retrain now, as the run's policy asks: {self.policy.reason}."
+        lost = self.health.lost
+        if lost or self.policy.due:
+            asked = f", as the run's policy asks: {self.policy.reason}"
+            why = f": {counted(len(lost), 'module')} missing or damaged" if lost else asked
+            return f"Retrain now{why}."
         # From here on something is live, and the policy does not ask for training.
         at = forecast.unsafe_at
         if at is None:
@@ -119,6 +129,7 @@ class RunStatus:
         return {
             "position": self.position,
             "exhausted": self.exhausted,
+            "problems": [module.to_json() for module in self.health.problems],
             "modules": {"live": self.live_counts.modules, "wanted": self.modules},
             "groups": {
                 "longest_live": self.live_counts.groups,
@@ -149,9 +160,8 @@ class RunStatus:
 def run_status(folder: RunFolder, requests: int = 10) -> RunStatus:
     """Return the status of the run now, with a forecast for so many further requests."""
     live = folder.live()
-    present = folder.present()
-    description = live.description
-    prefixes, chances = live.prefixes(present), request_chances(live)
+    health = module_health(folder, live)
+    description, prefixes, chances = live.description, health.prefixes, request_chances(live)
     # A request may come meanwhile: everything is told as of the version that was read first.
     entries = [entry for entry in folder.ledger.entries() if entry.position <= live.position]
     return RunStatus(
@@ -163,11 +173,12 @@ def run_status(folder: RunFolder, requests: int = 10) -> RunStatus:
         dead_groups=live.dead,
         new_groups=_new_groups(live, folder.config.grouping.groups),
         live_counts=count_live(prefixes),
-        past=history(live, entries, present),
+        past=history(live, entries, health.whole, health.lost),
         forecast=forecast_survival(prefixes, chances, requests),
         fragile=fragile_groups(prefixes, chances),
         policy=_policy(folder, live),
         pending=pending_work(folder),
+        health=health,
     )
 
 

@@ -37,7 +37,7 @@ from fedsgt.runs.destruction import check_links, destroy, sweep
 from fedsgt.runs.register import Register, with_registers
 from fedsgt.runs.state import Live, LiveState
 from fedsgt.runs.work import sweep_work
-from fedsgt.store import Folder, Modules, open_objects
+from fedsgt.store import Folder, Manifest, Modules, open_objects
 
 # A run's folder and a position in its ledger.
 PINNED = re.compile(r"(.+)@(\d+)")
@@ -59,11 +59,6 @@ class RunFolder:
     """Description when the run was opened; `live` has the one that is in force."""
     restoring: bool = field(default=False, repr=False, compare=False)
     """Whether the run may be older than it has been; only a replay of deletions may open such a run."""
-
-    @property
-    def writable(self) -> bool:
-        """Whether this user can write in the folder, and it is on no read-only mount."""
-        return os.access(self.path, os.W_OK)
 
     @cached_property
     def modules(self) -> Modules:
@@ -107,6 +102,21 @@ class RunFolder:
         """Return the keys of the modules that have a manifest; their content is checked when it is read."""
         names = self.modules.objects.names("modules/")
         return frozenset(name.split("/")[1] for name in names if name.endswith("/manifest.json"))
+
+    @property
+    def writable(self) -> bool:
+        """Whether this user may write in the folder: not on a read-only mount or in an auditor's copy."""
+        return os.access(self.path, os.W_OK | os.X_OK)
+
+    def check_writable(self) -> None:
+        """Raise if the run can only be read, before anything is done that would write."""
+        if not self.writable:
+            raise InputError(f"{self.path}: this user can only read this run; nothing was changed")
+
+    @cached_property
+    def readings(self) -> dict[tuple[str, bool], tuple[object, Manifest]]:
+        """What `runs.health` has read of modules, so that it reads them again only if they change."""
+        return {}
 
     @cached_property
     def _store_lock(self) -> FileLock:
@@ -176,6 +186,7 @@ class RunFolder:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Hold the run's lock: one process at a time trains or rebuilds a run."""
+        self.check_writable()
         with only_holder(self.path / LOCK, self.path):
             yield
 

@@ -24,6 +24,7 @@ from fedsgt.files.tensors import pack, read_note, unpack
 from fedsgt.plans import MERGED, STRATEGIES, Prefix, choose
 from fedsgt.runs.artefacts import EVALUATION
 from fedsgt.runs.folder import RunFolder
+from fedsgt.runs.health import module_health
 from fedsgt.runs.records import load_test
 from fedsgt.runs.state import Live
 from fedsgt.serving.answer import Floats, agreement, answer, mix_known
@@ -75,6 +76,7 @@ class Evaluation:
 
 def evaluate(folder: RunFolder, progress: Progress = lambda share: None) -> Evaluation:
     """Evaluate all live modules and write `evaluation.json`; restart if a request arrives."""
+    folder.check_writable()
     test = load_test(folder.config, folder.description.labels)
     while True:
         live = folder.live()
@@ -93,9 +95,8 @@ def evaluate(folder: RunFolder, progress: Progress = lambda share: None) -> Eval
 
 
 def _evaluate_live(folder: RunFolder, live: Live, test: Dataset, progress: Progress) -> Evaluation:
-    # Each module is read and checked by its hash: a damaged one must not count, though its manifest is there.
-    whole = {entry.key for entry in live.modules() if folder.modules.state(entry.key) == "present"}
-    prefixes = live.prefixes(whole)
+    # A damaged module must not count, though its manifest is there.
+    prefixes = module_health(folder, live).prefixes
     every = [prefix[:depth] for prefix in prefixes for depth in range(1, len(prefix) + 1)]
     with Evaluator(folder, test) as evaluator:
         found = evaluator.probabilities(live, every, progress)
@@ -206,6 +207,8 @@ class Evaluator:
             return None
 
     def _keep(self, key: str, probabilities: Floats) -> None:
+        if not self.folder.writable:
+            return  # a dry run on an auditor's copy, say, computes them anew each time
         tensors = {"probabilities": probabilities}
         data = pack(tensors, tensor_hash(tensors))
         # Checked under the lock: a module that a request has condemned must not get a new file.

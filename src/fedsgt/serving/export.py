@@ -8,12 +8,15 @@ from pathlib import Path
 from fedsgt.errors import InputError
 from fedsgt.runs.artefacts import EXPORT_NOTE, EXPORTS
 from fedsgt.runs.folder import RunFolder
+from fedsgt.runs.health import module_health
 from fedsgt.serving.model import open_model_of
 from fedsgt.stack.peft_export import export_module
 
 
 def export_sequence(folder: RunFolder, sequence: int, depth: int | None, output: Path | None) -> Path:
     """Write the first `depth` modules of a sequence, by default all that are live, and return the folder."""
+    if output is None:
+        folder.check_writable()
     begun = folder.live().last_request
     chain = _live_chain(folder, sequence)
     if not chain:
@@ -41,6 +44,4 @@ def _live_chain(folder: RunFolder, sequence: int) -> list[str]:
     orders = live.description.sequences
     if not 0 <= sequence < len(orders):
         raise InputError(f"sequence: {sequence} is not between 0 and {len(orders) - 1}")
-    whole = live.description.chain(tuple(orders[sequence]))
-    present = {key for key in whole if folder.modules.state(key) == "present"}
-    return list(live.description.chain(live.prefixes(present)[sequence]))
+    return list(live.description.chain(module_health(folder, live).prefixes[sequence]))

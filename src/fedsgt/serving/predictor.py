@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
@@ -18,6 +18,7 @@ from fedsgt.errors import InputError
 from fedsgt.files.tensors import Tensors
 from fedsgt.plans import MERGED, STRATEGIES, choose
 from fedsgt.runs.folder import RunFolder, open_run
+from fedsgt.runs.health import ModuleHealth, RunHealth, module_health, problem_lines, reason_of
 from fedsgt.runs.state import Live
 from fedsgt.serving.answer import agreement, answer
 from fedsgt.serving.model import check_model
@@ -39,6 +40,7 @@ class UnreadableModule(Exception):
     def __init__(self, key: str, cause: StoreError) -> None:
         super().__init__(str(cause))
         self.key = key
+        self.reason = reason_of(cause, key)
 
 
 @dataclass(frozen=True)
@@ -64,12 +66,19 @@ class Predictions:
     """Ledger position at which every module that was used was live."""
     strategy: str
     sequences: tuple[ServingSequence, ...]
-    damaged: tuple[str, ...]
-    """Keys of modules that should be live but cannot be read, and so were left out."""
+    problems: tuple[ModuleHealth, ...]
+    """Modules that are missing, damaged or not destroyed; all of them were left out."""
     bare_backbone: bool
     """Whether no module was live; every label is then equally likely."""
     agreement: float | None = None
     """Share of records to which AllSeq gives the same label, if that was asked for."""
+
+    @property
+    def damaged(self) -> tuple[str, ...]:
+        """Keys of modules that should be live, and are missing or damaged."""
+        return tuple(
+            sorted(module.entry.key for module in self.problems if module.verdict != "not destroyed")
+        )
 
     @property
     def labels(self) -> list[int]:
@@ -87,7 +96,7 @@ class Predictor:
             raise InputError(f"strategy: {strategy!r} is unknown; one of {', '.join((*STRATEGIES, MERGED))}")
         self.live: Live | None = None
         self.keys: frozenset[str] = frozenset()
-        self.present: frozenset[str] = frozenset()
+        self.health: RunHealth | None = None
         # The worker holds one stack, and what is loaded in it must not change during a forward pass.
         self.lock = Lock()
         self.worker = self._open_worker()
@@ -120,29 +129,29 @@ class Predictor:
         unreadable: dict[str, str] = {}
         while True:
             live = self._refresh()
-            serving = self._serving(live, unreadable)
+            health = self._health(live).without(unreadable)
+            serving = self._serving(health)
             if not serving and not self.folder.config.serving.bare_backbone:
-                raise self._exhausted(live, unreadable)
+                raise self._exhausted(health)
             try:
                 found = self._probabilities(self.strategy, serving, records)
                 agreed = self._agreement(found, serving, records) if compare and serving else None
             except UnreadableModule as error:
                 # The module is left out of the next attempt. If a deletion destroyed it, that attempt will
                 # find it dead; if it is damaged, the answer names it.
-                unreadable[error.key] = str(error)
+                unreadable[error.key] = error.reason
                 continue
             # A request may have come in during the computation. What it hit must not leave this process, so
             # the ledger is read once more, and everything is computed again if a module has died.
             position = self._refresh().position
             if self.keys.issuperset(key for sequence in serving for key in sequence.keys):
-                damaged = tuple(sorted(self.keys & unreadable.keys()))
                 return Predictions(
                     tuple(record.id for record in records.records),
                     found,
                     position,
                     self.strategy,
                     serving,
-                    damaged,
+                    self._problems(health),
                     not serving,
                     agreed,
                 )
@@ -157,15 +166,25 @@ class Predictor:
             self.worker.keep(self.keys)
         return live
 
-    def _serving(self, live: Live, unreadable: Iterable[str]) -> tuple[ServingSequence, ...]:
+    def _health(self, live: Live) -> RunHealth:
         # Listing the store costs a request for each look at a remote one. Once all live modules were there,
-        # none is looked for again; one that goes missing later shows when it is read.
-        if not self.keys <= self.present:
-            self.present = self.folder.present()
-        prefixes = live.prefixes(self.present.difference(unreadable))
+        # none is looked for again in this state; one that goes missing later shows when it is read.
+        if self.health is None or self.health.live is not live or not self.keys <= self.health.whole:
+            self.health = module_health(self.folder, live)
+        return self.health
+
+    def _serving(self, health: RunHealth) -> tuple[ServingSequence, ...]:
         return tuple(
-            ServingSequence(index, prefix, weight, live.description.chain(prefix))
-            for index, prefix, weight in choose(self.strategy, prefixes)
+            ServingSequence(index, prefix, weight, health.live.description.chain(prefix))
+            for index, prefix, weight in choose(self.strategy, health.prefixes)
+        )
+
+    def _problems(self, health: RunHealth) -> tuple[ModuleHealth, ...]:
+        """Return the problems of this state, without modules that a deletion has hit since."""
+        return tuple(
+            module
+            for module in health.problems
+            if module.verdict == "not destroyed" or module.entry.key in self.keys
         )
 
     def _probabilities(self, strategy: str, serving: Sequence[ServingSequence], records: Slice) -> Floats:
@@ -209,11 +228,12 @@ class Predictor:
         except StoreError as error:
             raise UnreadableModule(key, error) from error
 
-    def _exhausted(self, live: Live, unreadable: dict[str, str]) -> Exhausted:
-        damaged = [unreadable[key] for key in sorted(self.keys & unreadable.keys())]
-        reason = f" ({damaged[0]})" if damaged else ""
+    def _exhausted(self, health: RunHealth) -> Exhausted:
+        lost = [module for module in health.problems if module.entry.key in health.lost]
+        reason = f" ({problem_lines(lost)[0]})" if lost else ""
+        position = health.live.position
         return Exhausted(
-            f"{self.folder.path}: exhausted: no module is live at ledger position {live.position}{reason}; "
+            f"{self.folder.path}: exhausted: no module is live at ledger position {position}{reason}; "
             "fedsgt retrain brings modules back, or set serving.bare_backbone"
         )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from fedsgt.runs.folder import RunFolder
+from fedsgt.runs.health import module_health
 from fedsgt.runs.state import Live
 
 
@@ -14,12 +15,12 @@ def due(folder: RunFolder, live: Live, accuracy: Callable[[], float]) -> str | N
     `accuracy` returns the accuracy of what is served; it takes long and only one policy calls it.
     """
     settings = folder.config.unlearning
-    served = served_keys(folder, live)
-    missing = len(live.description.modules) - len(served)
-    if not missing or settings.retrain == "never":
+    wanted = len(live.description.modules)
+    # The policy comes first: the modules need not be read for one that looks at none.
+    if settings.retrain == "never" or (served := len(served_keys(folder, live))) == wanted:
         return None
     if settings.retrain == "now":
-        return f"{missing} modules are dead or missing"
+        return f"{wanted - served} modules are dead or missing"
     if not served:
         return "no module is live"
     if settings.retrain == "when-exhausted":
@@ -27,7 +28,7 @@ def due(folder: RunFolder, live: Live, accuracy: Callable[[], float]) -> str | N
     threshold = settings.threshold
     assert threshold is not None  # the configuration checks it
     if settings.retrain == "below-modules":
-        return f"{len(served)} modules are live, below {threshold:g}" if len(served) < threshold else None
+        return f"{served} modules are live, below {threshold:g}" if served < threshold else None
     found = accuracy()
     return f"the accuracy is {found:.3f}, below {threshold:g}" if found < threshold else None
 
@@ -35,4 +36,4 @@ def due(folder: RunFolder, live: Live, accuracy: Callable[[], float]) -> str | N
 def served_keys(folder: RunFolder, live: Live) -> set[str]:
     """Return the keys of the modules in the live prefix of any sequence."""
     chain = live.description.chain
-    return {key for prefix in live.prefixes(folder.present()) for key in chain(prefix)}
+    return {key for prefix in module_health(folder, live).prefixes for key in chain(prefix)}

@@ -62,7 +62,15 @@ def test_images_in_json_out(pictures: Path, images: World, tmp_path: Path) -> No
     files = image_files(images, tmp_path)
     found = document(fedsgt("predict", str(pictures), *files))
     expected = Predictor(pictures).predict([row.content for row in images.rows[:3]])
-    assert list(found) == ["position", "strategy", "sequences", "damaged", "bare_backbone", "records"]
+    assert list(found) == [
+        "position",
+        "strategy",
+        "sequences",
+        "damaged",
+        "problems",
+        "bare_backbone",
+        "records",
+    ]
     assert (found["position"], found["strategy"]) == (expected.position, "all")
     assert found["sequences"] == [
         {"index": 0, "groups": [0, 1], "weight": 0.5},
@@ -139,7 +147,7 @@ def test_a_damaged_module_is_told(pictures: Path, tmp_path: Path) -> None:
     (run / "modules" / name / "module.safetensors").write_bytes(b"")
     done = fedsgt("predict", str(run), "--test")
     assert document(done)["damaged"] == [name]
-    assert "fedsgt: predicted without 1 module that cannot be read" in done.stderr
+    assert f"fedsgt: predicted without it: module {name[:12]} (groups 0, 1) is damaged: " in done.stderr
 
 
 def test_label_names(tmp_path: Path) -> None:

@@ -29,12 +29,16 @@ def evaluate_run(run: Path, as_json: bool = False, plot: Path | None = None) -> 
     """Evaluate a run and print the result."""
     ready_to_train()
     from fedsgt.runs.folder import open_run
+    from fedsgt.runs.health import module_health, problem_lines
     from fedsgt.serving.evaluation import evaluate as score_run
 
     if plot is not None:
         check_plot(plot)
+    folder = open_run(run)
     with progress("Evaluating") as done:
-        found = score_run(open_run(run), done)
+        found = score_run(folder, done)
+    for line in problem_lines(module_health(folder, folder.live()).problems):
+        typer.echo(f"fedsgt: evaluated without it: {line}", err=True)
     if not found.strategies:
         raise InputError(f"{run}: no module is live; fedsgt train or retrain makes some")
     if plot is not None:

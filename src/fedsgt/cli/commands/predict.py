@@ -13,7 +13,6 @@ import typer
 from fedsgt.cli.commands.options import RunPath
 from fedsgt.cli.commands.train import ready_to_train
 from fedsgt.errors import InputError
-from fedsgt.words import counted
 
 if TYPE_CHECKING:
     from fedsgt.data import Record
@@ -51,6 +50,7 @@ def predict(
     ready_to_train()
     from fedsgt.data import labels_of
     from fedsgt.runs.folder import open_run
+    from fedsgt.runs.health import problem_lines
     from fedsgt.serving.predictor import Predictor
 
     folder = open_run(run)
@@ -60,9 +60,8 @@ def predict(
     # Asked of the state in force, as a later training may have replaced the description.
     names = folder.live().description.label_names
     # Standard output has only JSON, for programs; a person is warned beside it.
-    if answer.damaged:
-        damaged = counted(len(answer.damaged), "module")
-        typer.echo(f"fedsgt: predicted without {damaged} that cannot be read; see damaged", err=True)
+    for line in problem_lines(answer.problems):
+        typer.echo(f"fedsgt: predicted without it: {line}", err=True)
     if jsonl:
         _print_lines(answer, about, names)
     else:
@@ -91,6 +90,7 @@ def _about(answer: Predictions, labels: Sequence[int] | None) -> dict[str, Any]:
             for sequence in answer.sequences
         ],
         "damaged": answer.damaged,
+        "problems": [module.to_json() for module in answer.problems],
         "bare_backbone": answer.bare_backbone,
     }
     if answer.agreement is not None:

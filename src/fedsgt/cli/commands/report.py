@@ -48,7 +48,9 @@ def report(
         ready_to_train()  # comes before the first import that may load torch
     from fedsgt.reporting.report import read_report, write_report
 
-    measure = _evaluate if evaluate else None
+    measure = _evaluate if evaluate and folder.writable else None
+    if evaluate and not folder.writable:
+        typer.echo("fedsgt: this user can only read the run, so no accuracies are measured", err=True)
     if as_json:
         typer.echo(json.dumps(read_report(folder, measure, others).to_json(), indent=2))
     else:

@@ -27,6 +27,7 @@ def retrain(
     from fedsgt.runs.folder import open_run
 
     folder = open_run(run)
+    folder.check_writable()
     # Requests that were cut short are finished first: what they hit must not be trained on.
     recover_and_tell(folder)
     if if_due:
@@ -60,6 +61,7 @@ def rejoin(
     from fedsgt.runs.folder import open_run
 
     folder = open_run(run)
+    folder.check_writable()
     recover_and_tell(folder)
     ready_to_train()
     from fedsgt.cli.views.training import training_view

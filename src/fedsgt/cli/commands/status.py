@@ -79,13 +79,15 @@ def _watch(run: Path, folder: RunFolder, requests: int, every: float, as_json: b
 
 
 def _changes(folder: RunFolder, requests: int, every: float) -> Iterator[RunStatus]:
-    """Yield the status now, and again whenever the ledger or the modules that are there have changed."""
+    """Yield the status now, and again whenever the ledger or a module has changed."""
     from fedsgt.reporting.status import run_status
+    from fedsgt.runs.health import module_health
 
     seen = None
     while True:
         # Training adds modules one by one and writes to the ledger only now and then.
-        now = folder.live().position, folder.present()
+        health = module_health(folder, folder.live())
+        now = health.live.position, [module.verdict for module in health.modules.values()]
         if now != seen:
             seen = now
             yield run_status(folder, requests)

@@ -91,6 +91,7 @@ def unlearn(
         found = preview_request(folder, deletions)
         typer.echo(json.dumps(found.to_json(), indent=2) if as_json else dry_run_text(found))
         return
+    folder.check_writable()
     _confirm(folder, deletions, key, yes)
     with exit_on_signals():
         # A request that was cut short is in force already; its destruction ends before another begins.

@@ -40,8 +40,10 @@ def verify(
     from fedsgt.runs.folder import open_run
 
     folder = open_run(run)
-    # Bytes of a request that was cut short may still be there, and would fail the verification.
-    recover_and_tell(folder)
+    # Bytes of a request that was cut short may still be there, and would fail the verification. Where nothing
+    # can be written, the verification names the request instead.
+    if folder.writable:
+        recover_and_tell(folder)
     with exit_on_signals(), progress("Rebuilding") as done:
         found = rebuild_and_compare(folder, sample, seed, done, rebuild=_rebuild(folder))
     if as_json:

@@ -116,10 +116,13 @@ def _destroyed_files(folder: RunFolder, answer: Receipt) -> list[str]:
 
 def _served(folder: RunFolder) -> tuple[int, list[tuple[int, ...]]]:
     """Return the number of served modules and the live prefixes."""
-    from fedsgt.unlearning.retrain import served_keys
+    from fedsgt.reporting.history import count_live
+    from fedsgt.runs.health import module_health
 
     live = folder.live()
-    return len(served_keys(folder, live)), [prefix for prefix in live.prefixes(folder.present()) if prefix]
+    # By manifests only: an answer to a deletion does not wait until all modules are read.
+    prefixes = [prefix for prefix in module_health(folder, live, tensors=False).prefixes if prefix]
+    return count_live(prefixes).modules or 0, prefixes
 
 
 def _listed(groups: list[int]) -> str:
@@ -131,11 +134,13 @@ def _listed(groups: list[int]) -> str:
 
 def dry_run_text(found: Impact) -> str:
     """Return the preview in words: the modules that would die, and the service before and after."""
+    from fedsgt.runs.health import problem_lines
+
     before, after = found.before, found.after
     # A module is known by its prefix: keys would fill the screen and tell nothing.
     names = ["-".join(map(str, prefix)) for prefix in found.dying]
     shown = ", ".join(names[:MODULES_NAMED]) + (", ..." if len(names) > MODULES_NAMED else "")
-    lines = ["dry run: nothing was changed"]
+    lines = [*problem_lines(found.problems), "dry run: nothing was changed"]
     if not after.live_counts.modules:
         lines.append("NOTHING WOULD BE LEFT TO SERVE: every module would be dead")
     lines += [

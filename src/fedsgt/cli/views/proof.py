@@ -26,8 +26,10 @@ def verification_text(found: Verification) -> str:
 
 
 def _verdict(found: Verification) -> str:
-    if {module.verdict for module in found.modules} - {"same", "not comparable"} == {"damaged"}:
-        return "FAILED: damaged modules, which are not served; fedsgt retrain makes them again"
+    bad = {module.verdict for module in found.modules} - {"same", "not comparable"}
+    if bad and bad <= {"damaged", "missing"}:
+        what = " and ".join(sorted(bad))
+        return f"FAILED: {what} modules, which are not served; fedsgt retrain makes them again"
     if found.failed:
         return "FAILED: something is there, or was, that the retained data does not account for"
     if not found.passed:

@@ -10,6 +10,7 @@ from fedsgt.words import counted, counted_range, shown_bytes
 
 if TYPE_CHECKING:
     from fedsgt.runs.folder import RunFolder
+    from fedsgt.runs.health import ModuleHealth
 
 
 def summary_json(folder: RunFolder) -> dict[str, Any]:
@@ -41,9 +42,12 @@ def summary_line(summary: dict[str, Any]) -> str:
 
 def run_json(folder: RunFolder) -> dict[str, Any]:
     """Return the facts that `fedsgt show` prints about a run, for programs."""
-    description = folder.description
+    from fedsgt.runs.health import module_health
+
+    description, health = folder.description, module_health(folder, folder.live())
     return {
         **summary_json(folder),
+        "problems": [module.to_json() for module in health.problems],
         "backbone": {"name": folder.config.model.backbone, "sha256": description.backbone},
         "config_hash": description.config_hash,
         "profile": description.profile,
@@ -53,21 +57,23 @@ def run_json(folder: RunFolder) -> dict[str, Any]:
         "records": {client.name: sum(client.records) for client in description.clients},
         "traffic": _traffic(folder),
         "config": folder.config.model_dump(mode="json"),
-        "modules": _modules(folder),
+        "modules": [_module(module) for module in health.modules.values()],
     }
 
 
 def run_text(folder: RunFolder) -> str:
     """Return a run on one screen: the setting, each sequence with its modules, and their size on disk."""
-    modules = _modules(folder)
-    live = {tuple(entry["prefix"]) for entry in modules if entry["live"]}
-    lines = [f"{folder.path}: {len(live)} of {counted(len(modules), 'module')} live", ""]
+    from fedsgt.runs.health import module_health, problem_lines
+
+    health = module_health(folder, folder.live())
+    served = {prefix[:depth] for prefix in health.prefixes for depth in range(1, len(prefix) + 1)}
+    lines = problem_lines(health.problems)
+    lines += [f"{folder.path}: {len(served)} of {counted(len(health.modules), 'module')} live", ""]
     lines += [*_settings(folder), "", "sequences, group by group (· is not live)"]
-    for index, order in enumerate(folder.description.sequences):
-        cells = [
-            f"{group:>3}" if tuple(order[:depth]) in live else f"{'·':>3}"
-            for depth, group in enumerate(order, start=1)
-        ]
+    for index, (order, prefix) in enumerate(
+        zip(health.live.description.sequences, health.prefixes, strict=True)
+    ):
+        cells = [f"{group:>3}" if depth < len(prefix) else f"{'·':>3}" for depth, group in enumerate(order)]
         lines.append(f"{index:>8} " + "".join(cells))
     if folder.config.store.url is None:  # a remote store takes a message for each size
         size = sum(path.stat().st_size for path in (folder.path / "modules").rglob("*") if path.is_file())
@@ -106,24 +112,19 @@ def _accuracy(folder: RunFolder) -> float | None:
         return None
 
 
-def _modules(folder: RunFolder) -> list[dict[str, Any]]:
-    """Return every wanted module; it is live if it is there and its bytes are whole."""
-    found = []
-    for entry in folder.description.modules:
-        live = folder.modules.state(entry.key) == "present"
-        manifest = folder.modules.manifest(entry.key) if live else None
-        found.append(
-            {
-                "key": entry.key,
-                "prefix": entry.groups,
-                "parent": entry.parent,
-                "sha256": manifest.sha256 if manifest else None,
-                "live": live,
-                "fingerprints": entry.prefix,
-                "loss": manifest.metrics.get("loss") if manifest else None,
-            }
-        )
-    return found
+def _module(module: ModuleHealth) -> dict[str, Any]:
+    """Return one wanted module; it is live if no deletion has hit it and it is as it was written."""
+    entry, manifest = module.entry, module.manifest
+    return {
+        "key": entry.key,
+        "prefix": entry.groups,
+        "parent": entry.parent,
+        "sha256": manifest.sha256 if manifest else None,
+        "live": module.verdict == "live",
+        "verdict": module.verdict,
+        "fingerprints": entry.prefix,
+        "loss": manifest.metrics.get("loss") if manifest else None,
+    }
 
 
 def _traffic(folder: RunFolder) -> dict[str, Any] | None:

@@ -14,6 +14,7 @@ from fedsgt.plans.plan import Prefix
 from fedsgt.reporting.module_tree import TreeRow, tree_rows
 from fedsgt.reporting.page import estimate, percent
 from fedsgt.reporting.status import RunStatus, State
+from fedsgt.runs.health import problem_lines
 from fedsgt.words import counted
 
 ASSUMED = "a request hits one group, by the records left in it; one for a whole client hits more at once"
@@ -21,16 +22,33 @@ SEQUENCES, REQUESTS, AHEAD, FRAGILE = 20, 8, 10, 5  # most rows of each part
 STYLES: dict[State, str] = {
     "live": "green",
     "new": "bold cyan",
+    "cut off": "yellow",
     "dead": "strike dim red",
     "untrained": "dim",
+    "missing": "bold red",
+    "damaged": "bold red",
+    "not destroyed": "bold red",
 }
 # Colours do not go into a file, and not every terminal can strike out.
-MARKS: dict[State, str] = {"live": "", "new": "+", "dead": "x", "untrained": "?"}
+MARKS: dict[State, str] = {
+    "live": "",
+    "new": "+",
+    "cut off": "~",
+    "dead": "x",
+    "untrained": "?",
+    "missing": "!",
+    "damaged": "!",
+    "not destroyed": "!",
+}
 MEANINGS: dict[State, str] = {
     "live": "live",
     "new": "+ live, trained again or added",
+    "cut off": "~ not served, as a module before it is not live",
     "dead": "x dead",
     "untrained": "? not trained yet",
+    "missing": "! missing",
+    "damaged": "! damaged",
+    "not destroyed": "! not destroyed",
 }
 
 
@@ -47,8 +65,9 @@ class StatusView:
             self.line, self.down, self.fork, self.turn, self.part, self.cut = "-|+`+~"
 
     def page(self, run: Path, found: RunStatus) -> RenderableType:
-        """Return the whole screen, with the advice right below the headline."""
+        """Return the whole screen: problems first, and the advice right below the headline."""
         return Group(
+            *(Text(line, "bold red") for line in problem_lines(found.health.problems)),
             headline(run, found),
             Text(found.advice(), "bold"),
             *(
@@ -136,7 +155,9 @@ def status_line(run: Path, found: RunStatus) -> str:
     ahead = found.forecast
     alive = "" if found.exhausted else f"; P(alive after {len(ahead.alive) - 1} more) {ahead.alive[-1]:.1%}"
     served = counted(len(found.past.requests), "request")
-    return f"position {found.position}: {headline(run, found).plain}, {served} served{alive}"
+    bad = len(found.health.problems)
+    problems = f"; {counted(bad, 'module')} with a problem" if bad else ""
+    return f"position {found.position}: {headline(run, found).plain}, {served} served{alive}{problems}"
 
 
 def _requests(found: RunStatus) -> list[RenderableType]:
