@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import starmap
 from pathlib import Path
 
 from fedsgt.certificates.content import Certificate
@@ -42,6 +43,7 @@ from fedsgt.runs.state import Live
 from fedsgt.runs.work import in_use
 from fedsgt.unlearning.erase import SourceReader, rows_to_erase
 from fedsgt.unlearning.recovery import unfinished
+from fedsgt.unlearning.vanished import vanished_records
 from fedsgt.words import counted
 
 
@@ -67,6 +69,7 @@ def audit(folder: RunFolder) -> list[Finding]:
             *auditor.missing_modules(),
             *_incomplete_requests(folder),
             *map(_undeleted_source, still_there),
+            *starmap(_vanished, vanished_records(folder, live).items()),
         ]
 
 
@@ -207,6 +210,15 @@ def _check_work(file: StoredFile) -> str | None:
 def _incomplete_requests(folder: RunFolder) -> list[Finding]:
     problem = "not completed; fedsgt unlearn, retrain or verify completes it"
     return [Finding(f"request no. {entry.position}", "the ledger", problem) for entry in unfinished(folder)]
+
+
+def _vanished(client: str, count: int) -> Finding:
+    """Return the finding that records of a client left their source, and that modules still depend on them."""
+    problem = (
+        f"{counted(count, 'record')} that modules depend on left the source and were not deleted here; if they "
+        "were to be deleted: fedsgt unlearn RUN --subject ID"
+    )
+    return Finding(f"client {client}", "its records", problem)
 
 
 def _undeleted_source(path: Path) -> Finding:

@@ -18,6 +18,7 @@ from fedsgt.config import Config, load, to_toml
 from fedsgt.errors import InputError
 from fedsgt.files.durable import sync_folder
 from fedsgt.files.locks import Busy, FileLock, only_holder
+from fedsgt.files.removal import remove_tree
 from fedsgt.ledger.kinds import Kind
 from fedsgt.ledger.ledger import CorruptLedger, Ledger, file_url
 from fedsgt.runs.artefacts import (
@@ -29,7 +30,6 @@ from fedsgt.runs.artefacts import (
     LOCK,
     NEXT_DESCRIPTION,
     STORE_LOCK,
-    remove_tree,
 )
 from fedsgt.runs.dependencies import Dead
 from fedsgt.runs.description import FORMAT, Description

@@ -106,6 +106,7 @@ def _load_source(config: Config, limit: int | None) -> Dataset:
 def _dealt(config: Config, dataset: Dataset, known: Description | None) -> tuple[Client, ...]:
     """Return the clients of the run's source, with the records that its settings deal to them."""
     data = config.data
+    assert data.partition != "remote"
     return make_clients(
         dataset,
         partition=data.partition,

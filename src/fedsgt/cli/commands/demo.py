@@ -98,7 +98,7 @@ def _deletions(folder: RunFolder) -> list[tuple[str, Deletion]]:
     return [
         (f"--client {first.name} --records ids.txt  # {', '.join(ids)}", Deletion(first.name, records=ids)),
         (f"--client {second.name} --slice {last}", Deletion(second.name, slices=(last,))),
-        (f"--client {third.name} --all", Deletion(third.name)),
+        (f"--client {third.name} --all --yes", Deletion(third.name)),
     ]
 
 
