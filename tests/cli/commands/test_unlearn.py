@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
+import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from command import fedsgt, shown
+from tiny_world import World, write_rows
+from tiny_world import trained as tiny_trained
 
+from fedsgt.errors import InputError
 from fedsgt.runs.folder import open_run
+from fedsgt.unlearning import erase
 
 
 def test_a_dry_run_then_the_request_then_again(run: str) -> None:
@@ -52,7 +59,102 @@ def ids_of(run: str) -> list[str]:
 def test_a_batch(run: str, tmp_path: Path) -> None:
     batch = tmp_path / "batch.json"
     batch.write_text('[{"client": 0, "slices": [1]}, {"client": "client-2", "all": true}]')
-    assert "request no. " in shown("unlearn", run, "--batch", str(batch))
+    refused = fedsgt("unlearn", run, "--batch", str(batch), given="")
+    assert refused.returncode == 2
+    assert "this deletes everything that client client-2 (40 records) has; add --yes" in refused.stderr
+    answer = shown("unlearn", run, "--batch", str(batch), "--yes")
+    assert "request no. " in answer
+    assert "client     client-2: 40 records (everything); 0 records are left" in answer
+
+
+class Terminal(io.StringIO):
+    """Standard input at which a person sits."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("answer", ["y\n", "n\n", "\n"])
+def test_a_whole_client_is_asked_for_on_a_terminal(
+    run: str, answer: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", Terminal(answer))
+    head = open_run(Path(run)).ledger.head()
+    done = fedsgt("unlearn", run, "--client", "1", "--all")
+    assert "Delete everything that client client-1 (40 records) has in" in done.stderr
+    if answer == "y\n":
+        assert done.returncode == 0, done.stderr
+        assert "40 records deleted" in done.stdout
+    else:
+        assert done.returncode == 2
+        assert "not confirmed; nothing was changed" in done.stderr
+        assert open_run(Path(run)).ledger.head() == head
+
+
+def test_all_slices_are_a_whole_client_and_a_repeated_request_is_not_asked_for(run: str) -> None:
+    arguments = ("unlearn", run, "--client", "1", "--slice", "0", "--slice", "1", "--key", "case-1")
+    refused = fedsgt(*arguments, given="")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "add --yes; nothing was changed" in refused.stderr
+    shown(*arguments, "--yes")
+    assert "answered before" in shown(*arguments)
+
+
+def test_hospitals_with_numbers_for_names_are_never_indices(tmp_path: Path, images: World) -> None:
+    """The second of three hospitals is not client 1 (definition 11)."""
+    names = {"c0": "101", "c1": "7", "c2": "23", "c3": "4"}
+    rows = [replace(row, client=names[row.client]) for row in images.rows]
+    data = write_rows(tmp_path / "data", rows, "image")
+    tiny_trained(tmp_path / "run", images.config(f"data.source={data}"))
+    run = str(tmp_path / "run")
+    for number in ("1", "0", "2", "3"):
+        done = fedsgt("unlearn", run, "--client", number, "--all", "--yes")
+        assert done.returncode == 2
+        assert f"client {number!r} is not in this run, which has 4 clients: 101, 23, 4, 7" in done.stderr
+    planned = shown("unlearn", run, "--client", "7", "--all", "--dry-run")
+    assert "client       7: 12 records (everything); 0 records are left" in planned
+    assert "source       train.parquet: not changed, 12 rows left in it (data.erase is tombstone" in planned
+    done = shown("unlearn", run, "--client", "7", "--all", "--yes")
+    assert "client     7: 12 records (everything); 0 records are left" in done
+    assert "source     train.parquet: not changed, 12 rows left in it" in done
+
+
+def test_the_answer_says_what_happened_to_the_owners_file(tmp_path: Path, images: World) -> None:
+    data = write_rows(tmp_path / "data", images.rows, "image")
+    tiny_trained(tmp_path / "run", images.config(f"data.source={data}", "data.erase=rewrite"))
+    run = str(tmp_path / "run")
+    arguments = ("unlearn", run, "--client", "c1", "--slice", "0")
+    planned = json.loads(shown(*arguments, "--dry-run", "--json"))
+    done = json.loads(shown(*arguments, "--json"))
+    rows = done["records"]
+    expected = [{"file": "train.parquet", "action": "rewritten", "rows": rows, "reason": None}]
+    assert planned["sources"] == done["sources"] == expected
+    assert set(planned["destroyed"] + planned["rewritten"]) == set(done["files_destroyed"])
+    certificate = json.loads(Path(done["certificate"]).read_text())["body"]
+    assert certificate["sources"] == expected
+
+
+def test_a_file_that_cannot_be_written_is_said_loudly(
+    tmp_path: Path, images: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = write_rows(tmp_path / "data", images.rows, "image")
+    tiny_trained(tmp_path / "run", images.config(f"data.source={data}", "data.erase=rewrite"))
+
+    def refused(path: Path, *others: object) -> int:
+        raise InputError(f"{path}: deleted records cannot be taken out of it (no room)")
+
+    monkeypatch.setattr(erase, "rewrite_parquet", refused)
+    done = fedsgt("unlearn", str(tmp_path / "run"), "--client", "c1", "--slice", "0", "--json")
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    (source,) = told["sources"]
+    assert (source["action"], source["rows"]) == ("left", told["records"])
+    assert "deleted records are still in train.parquet" in done.stderr
+    certificate = json.loads(Path(told["certificate"]).read_text())["body"]
+    assert certificate["sources"] == [source]
+    assert "source" not in {artefact["kind"] for artefact in certificate["destroyed"]}
+    assert str(tmp_path) not in json.dumps(certificate), "folders are nobody else's business"
+    assert "still holds deleted records" in fedsgt("audit", str(tmp_path / "run")).stdout
 
 
 WRONG: dict[str, tuple[list[str], str]] = {

@@ -108,10 +108,10 @@ def _confirm(folder: RunFolder, deletions: Sequence[Deletion], key: str | None, 
     from fedsgt.unlearning.changes import client_shares
     from fedsgt.unlearning.unlearn import preview
 
-    # A repeated request changes nothing, and one that is wrong is refused below.
-    if yes or (key is not None and folder.ledger.find(key) is not None):
-        return
+    # A request that is wrong is refused later, and a repeated one changes nothing.
     try:
+        if yes or (key is not None and folder.ledger.find(key) is not None):
+            return
         _, after, body = preview(folder, deletions)
     except InputError:
         return
