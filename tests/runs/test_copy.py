@@ -1,4 +1,4 @@
-"""A deliberate copy: a run of its own that serves, deletes and verifies, and whose original stays as it is."""
+"""A deliberate copy: a run of its own that serves, deletes and verifies; its original stays as it is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The description in force is the one whose hash the ledger has; a kill at any step leaves a run that opens."""
+"""The description in force is the one that the ledger knows; a kill at any step leaves a run that opens."""
 
 from __future__ import annotations
 
