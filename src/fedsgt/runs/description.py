@@ -18,7 +18,7 @@ from fedsgt.grouping import Grouping
 from fedsgt.plans import Plan
 from fedsgt.words import first_problem
 
-FORMAT = 2
+FORMAT: Literal[2] = 2
 """Format of new descriptions; runs of format 1 have no register."""
 
 
