@@ -39,10 +39,13 @@ def state_folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.fixture(autouse=True)
-def _own_state(state_folders: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _own_state(state_folders: Path) -> Iterator[None]:
     """Give each test, and the processes that it starts, high-water marks of its own."""
     # Tests copy one trained run many times: to a test, the copy of another would be a newer state of its run.
-    monkeypatch.setenv("FEDSGT_STATE", str(state_folders / f"test-{next(_numbers)}"))
+    # Not the test's own `monkeypatch`, which some undo before they end.
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FEDSGT_STATE", str(state_folders / f"test-{next(_numbers)}"))
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -11,8 +11,8 @@ def test_a_newer_format_is_refused_with_what_to_do() -> None:
     with pytest.raises(NewerFormat) as caught:
         check_format({"format": 3}, 2, "run.json")
     assert str(caught.value) == (
-        "run.json: it was made by a newer version of fedsgt (format 3; this one knows up to 2); update fedsgt; "
-        "nothing was changed"
+        "run.json: it was made by a newer version of fedsgt (format 3; this one knows up to 2); "
+        "update fedsgt; nothing was changed"
     )
 
 

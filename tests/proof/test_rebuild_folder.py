@@ -10,7 +10,7 @@ from tiny_world import World, started
 
 from fedsgt.data import group_fingerprint
 from fedsgt.proof.rebuild_folder import read_notes, read_retained, write_retained
-from fedsgt.runs.folder import RunFolder, open_run
+from fedsgt.runs.folder import RunFolder, read_run
 from fedsgt.unlearning.request import Deletion
 from fedsgt.unlearning.unlearn import unlearn
 
@@ -27,7 +27,7 @@ def written(folder: RunFolder, path: Path, *prefixes: tuple[int, ...]) -> RunFol
     live = folder.live()
     modules = [entry for entry in live.description.modules if tuple(entry.groups) in prefixes]
     write_retained(path, folder, live, modules, {entry.key: [["c0"], []] for entry in modules})
-    return open_run(path)
+    return read_run(path)
 
 
 def ids_in(folder: RunFolder) -> set[str]:
