@@ -211,7 +211,8 @@ def test_mode_and_name_stay_and_a_link_is_followed(tmp_path: Path) -> None:
 
 
 def test_the_new_file_is_private_while_it_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path, seen = tmp_path / "train.parquet", []
+    path = tmp_path / "train.parquet"
+    seen: list[tuple[str, int]] = []
     write(path, COLUMNS["string"]())
     path.chmod(0o644)
     inner = module._write
