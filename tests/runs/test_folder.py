@@ -134,7 +134,8 @@ def test_another_profile_is_found(own: tuple[Path, Config], monkeypatch: pytest.
     real = profile.describe
     monkeypatch.setattr(profile, "describe", lambda device: {**real(device), "mkl": "OTHER", "new": "1"})
     mkl = real("cpu")["mkl"]
-    assert f"the execution profile changed (mkl: {mkl} -> OTHER, new: None -> 1)" in error_of(run, path)
+    # A field that only a later version knows is not the run's.
+    assert f"the execution profile changed (mkl: {mkl} -> OTHER)" in error_of(run, path)
 
 
 # Folders that are not runs.

@@ -85,10 +85,10 @@ def prepare_clients(run: Config, data: ClientData, known: Description | None = N
     """Prepare a run of these clients, in the groups of the known run if one is given."""
     test, model = load_test(run, data.labels).records, open_model(run, data.labels)
     if known is None:
-        prepared = _assemble(run, data, test, model, group_slices(run, data, model), _plan(run))
+        prepared = _assemble(run, data, test, model, group_slices(run, data, model), _plan(run), None)
     else:
         plan = _plan_of_filled_groups(known, data.clients)
-        prepared = _assemble(run, data, test, model, known.grouping_made(), plan)
+        prepared = _assemble(run, data, test, model, known.grouping_made(), plan, known)
     # Checked before any training: an update from another backbone or profile could never be verified.
     for client in data.remote:
         _check_reproducible(client, prepared.recipe)
@@ -102,13 +102,19 @@ def prepare_again(
 
     Verification and the measurement of forgetting train with it outside of the run's folder.
     """
-    return _assemble(run, data, test, open_model(run, data.labels), known.grouping_made(), plan)
+    return _assemble(run, data, test, open_model(run, data.labels), known.grouping_made(), plan, known)
 
 
 def _assemble(
-    run: Config, data: ClientData, test: tuple[Record, ...], model: OpenModel, grouped: Grouping, plan: Plan
+    run: Config,
+    data: ClientData,
+    test: tuple[Record, ...],
+    model: OpenModel,
+    grouped: Grouping,
+    plan: Plan,
+    known: Description | None,
 ) -> Prepared:
-    recipe = make_recipe(run, data.labels, model)
+    recipe = make_recipe(run, data.labels, model, None if known is None else known.profile)
     targets = make_targets(recipe, data.clients, grouped, plan)
     return Prepared(run, data, test, grouped, plan, model, recipe, tuple(targets))
 
@@ -166,11 +172,18 @@ def _check_reproducible(client: RemoteClient, recipe: Recipe) -> None:
             f"against {recipe.backbone[:12]}); see model.backbone in both their settings"
         )
     for name, value in recipe.profile.items():
-        if client.profile.get(name) != value:
+        if client.profile.get(name, value) != value:
             raise InputError(
                 f"client {client.name}: it computes in another way than the server: {name} is "
-                f"{client.profile.get(name)} against {value}"
+                f"{client.profile[name]} against {value}"
             )
+    # An older version knows fewer fields; it can take part in runs that were made with those.
+    missing = [name for name in recipe.profile if name not in client.profile]
+    if missing:
+        raise InputError(
+            f"client {client.name}: its fedsgt does not tell {', '.join(missing)} of its execution profile; "
+            "update fedsgt there"
+        )
 
 
 def _plan(run: Config) -> Plan:

@@ -32,7 +32,7 @@ class Recipe:
     @property
     def config_hash(self) -> str:
         """Hash of the settings."""
-        return hashlib.sha256(canonical_json(self.config).encode()).hexdigest()
+        return settings_hash(self.config)
 
     def key(self, prefix: Sequence[str]) -> str:
         """Return the key of the module on these groups, given by their fingerprints in order."""
@@ -42,10 +42,20 @@ class Recipe:
         return hashlib.sha256(header + frames(len(prefix), *prefix)).hexdigest()
 
 
-def make_recipe(run: Config, labels: int, model: OpenModel) -> Recipe:
-    """Return the recipe of a run's modules: only settings that shape their bytes are part of it.
+def make_recipe(run: Config, labels: int, model: OpenModel, known: Mapping[str, str] | None = None) -> Recipe:
+    """Return the recipe of a run's modules; `known` is the execution profile that a known run was made with.
 
-    Paths, plans and numbers of workers are not, so they may change and modules keep their keys.
+    A known run keeps the fields that its profile has: those of later versions would change its keys.
+    """
+    found = profile.describe(profile.pick_device(run.model.device))
+    fields = found if known is None else {name: value for name, value in found.items() if name in known}
+    return Recipe(settings_of(run, labels, model), model.backbone.hash, fields)
+
+
+def settings_of(run: Config, labels: int, model: OpenModel) -> dict[str, Any]:
+    """Return the settings that shape the bytes of a run's modules.
+
+    Paths, plans and numbers of workers do not, so they may change and modules keep their keys.
     """
     used = {
         "lora": ("kind", "rank", "alpha", "freeze_a"),
@@ -61,8 +71,12 @@ def make_recipe(run: Config, labels: int, model: OpenModel) -> Recipe:
     }
     if run.privacy.epsilon is not None:
         config["privacy"] = run.privacy.model_dump()
-    device = profile.pick_device(run.model.device)
-    return Recipe(config, model.backbone.hash, profile.describe(device))
+    return config
+
+
+def settings_hash(settings: Mapping[str, Any]) -> str:
+    """Return the hash of settings, which is a part of every key."""
+    return hashlib.sha256(canonical_json(settings).encode()).hexdigest()
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ def open_model_of(folder: RunFolder) -> OpenModel:
 
 def check_model(folder: RunFolder, model: OpenModel) -> None:
     """Check that the backbone and the preparation of its inputs are those of the run's training."""
-    from fedsgt.build.targets import make_recipe
+    from fedsgt.build.targets import settings_hash, settings_of
 
     known, found = folder.description, model.backbone.hash
     if found != known.backbone:
@@ -31,5 +31,5 @@ def check_model(folder: RunFolder, model: OpenModel) -> None:
             f"({found[:12]} against {known.backbone[:12]}); see model.backbone"
         )
     # Its settings are the run's own, so only what the backbone's folder says of its inputs can differ.
-    if make_recipe(folder.config, known.labels, model).config_hash != known.config_hash:
+    if settings_hash(settings_of(folder.config, known.labels, model)) != known.config_hash:
         raise InputError(f"{folder.path}: tokenizer or image settings of the backbone changed since training")

@@ -6,9 +6,11 @@ the maths library reads its environment once, when torch first loads it.
 
 from __future__ import annotations
 
+import functools
 import importlib.metadata
 import os
 import platform
+import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,6 +22,8 @@ from fedsgt.errors import InputError
 ALGORITHM = "3"
 CPU_INFO = Path("/proc/cpuinfo")
 VERSIONS = ("torch", "transformers", "tokenizers", "numpy", "pillow")
+# Variables that keep libraries from instructions that the processor has.
+LIMITS = ("ATEN_CPU_CAPABILITY", "DNNL_MAX_CPU_ISA", "MKL_ENABLE_INSTRUCTIONS", "ONEDNN_MAX_CPU_ISA")
 
 
 def environment() -> dict[str, str]:
@@ -54,7 +58,7 @@ def apply() -> None:
     """Make this process train reproducibly; raise if torch was imported before without the variables."""
     if "torch" not in sys.modules:
         os.environ.update(environment())
-    elif os.environ.get("MKL_CBWR") != _mkl_mode():
+    elif not _in_time():
         raise InputError(
             f"engine.workers: 0 needs MKL_CBWR={_mkl_mode()} set before torch is imported; "
             "set it, or use worker processes"
@@ -62,16 +66,21 @@ def apply() -> None:
     import torch
 
     torch.set_num_threads(1)
-    torch.use_deterministic_algorithms(True)
+    # The same as `use_deterministic_algorithms(True)`, which besides loads the compiler that we do not use.
+    torch.set_deterministic_debug_mode("error")
     # Deterministic mode also fills fresh memory, to expose code that reads it. None does, and it takes time.
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     torch.backends.cudnn.benchmark = False
 
 
 def describe(device: str) -> dict[str, str]:
-    """Return the execution profile: all that may change a module's bytes besides data and configuration."""
+    """Return the execution profile: all that may change a module's bytes besides data and configuration.
+
+    A field that is added here is in the keys of new runs only.
+    """
     import torch
 
+    limits = [f"{name}={os.environ[name]}" for name in LIMITS if os.environ.get(name)]
     return {
         **{name: importlib.metadata.version(name) for name in VERSIONS},
         "algorithm": ALGORITHM,
@@ -81,7 +90,31 @@ def describe(device: str) -> dict[str, str]:
         "threads": "1",
         "attention": "sdpa",
         "precision": "float32",
+        # By name as far as there are names, and by what comes out.
+        "instruction_limits": " ".join(limits) or "none",
+        "probe": _probe(device),
     }
+
+
+@functools.cache
+def _probe(device: str) -> str:
+    """Return the result of the probe (`stack/probe.py`) under this profile, computed once a process."""
+    if _in_time():
+        from fedsgt.stack.probe import compute
+
+        return compute(device)
+    # -P: a file in the working directory must not stand in for a library.
+    done = subprocess.run(
+        (sys.executable, "-P", "-m", "fedsgt.stack.probe", device),
+        env=os.environ | environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        reason = "".join(done.stderr.strip().splitlines()[-1:])
+        raise InputError(f"model.device: {device} cannot be probed for the execution profile ({reason})")
+    return done.stdout.strip()
 
 
 def machine() -> dict[str, str]:
@@ -108,6 +141,11 @@ def pick_device(wanted: str) -> str:
             )
         return f"cuda:{number}"
     return wanted
+
+
+def _in_time() -> bool:
+    """Whether the variables were set before torch was imported, as far as can be told."""
+    return os.environ.get("MKL_CBWR") == _mkl_mode()
 
 
 def _mkl_mode() -> str:

@@ -125,6 +125,18 @@ def test_deleted_ids_of_every_type_are_gone(tmp_path: Path, kind: str) -> None:
     assert [parquet.read_metadata(path).row_group(i).num_rows for i in range(3)] == [1, 1, 1]
 
 
+@pytest.mark.parametrize("name", ["image of categories", "list of categories"])
+def test_several_row_groups_with_inner_dictionaries_can_still_be_read_whole(
+    tmp_path: Path, name: str
+) -> None:
+    path = tmp_path / "train.parquet"
+    # Arrow reads such columns over several row groups only if they are stored without dictionaries.
+    write(path, COLUMNS[name](), row_group_size=2, use_dictionary=False)
+    assert rewrite_parquet(path, "id", {"a"}) == 1
+    with parquet.ParquetFile(path) as file:
+        assert file.read().column("id").to_pylist() == ["b", "c", "d", "e"]
+
+
 def test_categories_keep_their_order(tmp_path: Path) -> None:
     path = tmp_path / "train.parquet"
     levels = categories(pa.array(["low", "none", "high", "middle", "top"]), ordered=True)
@@ -211,7 +223,8 @@ def test_mode_and_name_stay_and_a_link_is_followed(tmp_path: Path) -> None:
 
 
 def test_the_new_file_is_private_while_it_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path, seen = tmp_path / "train.parquet", []
+    path = tmp_path / "train.parquet"
+    seen: list[tuple[str, int]] = []
     write(path, COLUMNS["string"]())
     path.chmod(0o644)
     inner = module._write
@@ -288,4 +301,4 @@ def test_remains_of_killed_rewrites_are_swept(tmp_path: Path) -> None:
     remains[0].write_text("records")
     assert rewrite_parquet(path, "id", {"c"}) == 1
     assert sorted(tmp_path.iterdir()) == sorted([path, *others])
-    assert sweep_rewrites(path) == 0
+    assert sweep_rewrites(path) == sweep_rewrites(tmp_path / "nowhere" / "train.parquet") == 0

@@ -26,6 +26,7 @@ from fedsgt.errors import InputError
         ({"records": [True, 1]}, "invalid registration"),
         ({"backbone": "f" * 64}, "its backbone is another one than the server's"),
         ({"profile": {"threads": "2"}}, "it computes in another way than the server"),
+        ({"profile": {"threads": "1"}}, r"its fedsgt does not tell torch, .*probe of its execution profile"),
     ],
 )
 def test_what_a_client_registers_is_checked(

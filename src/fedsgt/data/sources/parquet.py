@@ -54,7 +54,7 @@ def sweep_rewrites(path: Path) -> int:
     path = path.resolve()
     # The first name is that of older versions.
     left = [path.with_name(f".{path.name}{ERASING}")]
-    with reported("look into", path.parent):
+    with reported("look into", path.parent), suppress(FileNotFoundError):
         left += [other for other in path.parent.iterdir() if finished_path(other) == _unnamed(path)]
     found = 0
     for unfinished in left:
@@ -87,9 +87,9 @@ def rewrite_parquet(path: Path, id_column: str, gone: Collection[str]) -> int:
 
 def _rewrite(path: Path, old: BinaryIO, id_column: str, gone: Collection[str]) -> int:
     stamp = _stamp(old)
-    with require("pyarrow.parquet").ParquetFile(old) as source:
+    with _opened(old) as source:
         masks = _staying(source, id_column, gone)
-        leaving = sum(mask.false_count for mask in masks)
+        leaving: int = sum(mask.false_count for mask in masks)
         if not leaving:
             return 0
         schema = _new_schema(source, masks, gone)
@@ -105,6 +105,11 @@ def _rewrite(path: Path, old: BinaryIO, id_column: str, gone: Collection[str]) -
             unfinished.replace(path)
     sync_folder(path.parent)  # the rename itself must be durable too
     return leaving
+
+
+def _opened(file: BinaryIO) -> Any:
+    # Without a buffer of a whole row group, which takes memory and saves no time.
+    return require("pyarrow.parquet").ParquetFile(file, pre_buffer=False)
 
 
 def _stamp(file: BinaryIO) -> tuple[int, int]:
@@ -151,7 +156,7 @@ def _new_schema(source: Any, masks: Sequence[Any], gone: Collection[str]) -> Any
 def _write(source: Any, masks: Sequence[Any], schema: Any, new: BinaryIO) -> None:
     """Write the rows that stay, in the row groups and with the compression of the source."""
     parquet = require("pyarrow.parquet")
-    with parquet.ParquetWriter(new, schema, compression=_compression(source)) as writer:
+    with parquet.ParquetWriter(new, schema, **_storage(source)) as writer:
         for rows, mask in _groups(source, masks):
             left = compacted(filtered(rows, mask)).replace_schema_metadata(schema.metadata).cast(schema)
             if left.num_rows:
@@ -159,11 +164,16 @@ def _write(source: Any, masks: Sequence[Any], schema: Any, new: BinaryIO) -> Non
     new.flush()
 
 
-def _compression(source: Any) -> dict[str, str]:
-    """Return the compression of each column, by its path, as in the first row group."""
+def _storage(source: Any) -> dict[str, Any]:
+    """Return how the columns of the first row group are stored, as the writer wants to be told."""
     group = source.metadata.row_group(0)
-    columns = [group.column(number) for number in range(group.num_columns)]
-    return {column.path_in_schema: column.compression.replace("UNCOMPRESSED", "NONE") for column in columns}
+    columns = {column.path_in_schema: column for column in map(group.column, range(group.num_columns))}
+    codecs = {path: column.compression for path, column in columns.items()}
+    return {
+        "compression": {path: "NONE" if name == "UNCOMPRESSED" else name for path, name in codecs.items()},
+        # Arrow cannot read several row groups whose dictionaries are inside of structures, so none is added.
+        "use_dictionary": [path for path, column in columns.items() if "DICTIONARY" in str(column.encodings)],
+    }
 
 
 def _take_over(old: BinaryIO, new: BinaryIO) -> None:
@@ -186,7 +196,7 @@ def _check(
     source: Any, masks: Sequence[Any], schema: Any, new: BinaryIO, id_column: str, gone: Collection[str]
 ) -> None:
     """Read the new file, and raise if it has not exactly the rows that stay."""
-    with require("pyarrow.parquet").ParquetFile(new) as written:
+    with _opened(new) as written:
         found = written.num_row_groups
         expected = (filtered(rows, mask) for rows, mask in _groups(source, masks) if mask.true_count)
         right = (
