@@ -228,3 +228,25 @@ def test_killed_at_any_step_it_is_finished_later_and_done_once(killed: Killed) -
         killed.check(record)
     assert known == sorted(known)
     assert set(known) == {False, True}, "before and after the desk had accepted it"
+
+
+@pytest.mark.usefixtures("desk")
+def test_a_pending_certificate_comes_later(federation: Federation) -> None:
+    """The client knows that the deletion is in force, leaves the records out, and asks again."""
+    place = federation.run().path / "signing.pub"
+    (place / "in the way").mkdir(parents=True)
+    done = fedsgt_withdraw(federation, "--record", "a07", "--json")
+    assert done.exit_code == 3
+    (told,) = json.loads(done.stdout)
+    assert (told["state"], told["certificate"]) == ("pending", None)
+    assert told["message"].startswith("the deletion is in force; ")
+    assert "a07" not in federation.ids("a")
+    assert len(pending(federation)) == 1
+    (place / "in the way").rmdir()
+    place.rmdir()
+    (outcome,) = send_pending(federation.settings("a"))
+    assert outcome.state == "accepted"
+    assert outcome.certificate is not None
+    assert read_certificate(outcome.certificate, PublicKey.read(place)).request.position == told["position"]
+    assert pending(federation) == []
+    assert len(deleted(federation)) == 1
