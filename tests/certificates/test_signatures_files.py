@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from certificates import KEY, certificate
 from fedsgt.certificates.content import Certificate
-from fedsgt.certificates.keys import SigningKey
-from fedsgt.certificates.signatures import BadSignature, read_certificate, sign, write_certificate
+from fedsgt.certificates.keys import PublicKey, SigningKey
+from fedsgt.certificates.signatures import BadSignature, OtherKey, read_certificate, sign, write_certificate
 from fedsgt.errors import InputError
 
 ROOT = Path(__file__).parents[2]
@@ -104,7 +104,8 @@ def test_a_changed_text_is_found(written: Path, data: st.DataObject) -> None:
 def test_a_body_with_a_missing_or_another_part_is_no_certificate(tmp_path: Path) -> None:
     body = certificate().model_dump(mode="json")
     for changed, said in (
-        ({**body, "format": 2}, "format: Input should be 1"),
+        ({**body, "format": 1}, "certificate: groups_hit is no field of format 1"),
+        ({name: value for name, value in body.items() if name != "keys"}, "certificate: keys is missing"),
         ({**body, "kind": "letter"}, "kind: "),
         ({name: value for name, value in body.items() if name != "served"}, "served: Field required"),
         ({**body, "also\n\x1b[31m": 1}, r"also\n\x1b[31m: Extra inputs"),
@@ -116,8 +117,41 @@ def test_a_body_with_a_missing_or_another_part_is_no_certificate(tmp_path: Path)
         with pytest.raises(InputError) as error:
             read_certificate(path, KEY.public)
         assert not isinstance(error.value, BadSignature)
-        assert str(error.value).startswith(f"{path}: not a certificate of format 1 ({said}")
+        assert str(error.value).startswith(f"{path}: not a certificate of format {changed['format']} ({said}")
         assert str(error.value).isprintable()
+
+
+def test_a_newer_format_is_refused_by_name(tmp_path: Path) -> None:
+    path = tmp_path / "signed.json"
+    path.write_text(json.dumps(sign({**certificate().model_dump(mode="json"), "format": 3}, KEY)))
+    for key in (KEY.public, None):
+        with pytest.raises(InputError, match=r"newer version of fedsgt \(format 3; this one knows up to 2\)"):
+            read_certificate(path, key)
+
+
+def test_certificates_of_the_first_version_still_verify() -> None:
+    old = ROOT / "tests" / "fixtures" / "run-0.1.0"
+    (path,) = (old / "certificates").glob("*.json")
+    found = read_certificate(path, PublicKey.read(old / "signing.pub"))
+    assert (found.format, found.groups_hit, found.keys, found.sources) == (1, {}, [], [])
+    assert found.model_dump(mode="json", exclude_unset=True) == json.loads(path.read_text())["body"]
+
+
+def test_another_key_of_the_same_run_is_explained(tmp_path: Path) -> None:
+    old = SigningKey(Ed25519PrivateKey.generate())
+    path = write_certificate(tmp_path, certificate(keys=(old.public_id, KEY.public_id)), KEY)
+    with pytest.raises(OtherKey) as error:
+        read_certificate(path, old.public)
+    for said in (
+        "which the key given does not check",
+        f"{old.public_id} from position 5 on, {KEY.public_id} from position 10 on",
+        f"ask its signer for the public key, signing-{KEY.public_id[:16]}.pub",
+    ):
+        assert said in str(error.value)
+    stranger = SigningKey(Ed25519PrivateKey.generate())
+    with pytest.raises(OtherKey) as other:
+        read_certificate(path, stranger.public)
+    assert "changed its key" not in str(other.value)
 
 
 @pytest.mark.parametrize(

@@ -18,8 +18,9 @@ from fedsgt.certificates.content import (
     ServedModules,
     SourceFile,
 )
-from fedsgt.certificates.keys import signing_key
-from fedsgt.certificates.signatures import write_certificate
+from fedsgt.certificates.keys import public_keys, signing_key
+from fedsgt.certificates.signatures import BadSignature, read_certificate, write_certificate
+from fedsgt.errors import InputError
 from fedsgt.ledger.ledger import Entry
 from fedsgt.runs.artefacts import CERTIFICATES
 from fedsgt.runs.folder import RunFolder
@@ -42,6 +43,17 @@ SOFTWARE = (
 def certificate_path(folder: RunFolder, position: int) -> Path:
     """Return the path of the certificate of the request at this position, written or not."""
     return folder.path / CERTIFICATES / f"{position:06d}.json"
+
+
+def read_own_certificate(folder: RunFolder, path: Path) -> Certificate:
+    """Return the certificate if any key of this run signed it: the key may have changed since then."""
+    refused = InputError(f"{path}: there is no public key to check it with")
+    for key in public_keys(folder):
+        try:
+            return read_certificate(path, key)
+        except BadSignature as error:
+            refused = error
+    raise refused
 
 
 def certify(folder: RunFolder, request: Entry, condemned: Entry, destroyed: Entry) -> Path:

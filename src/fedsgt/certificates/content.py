@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Literal, Self
+from typing import Annotated, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -22,7 +22,7 @@ Name = Annotated[str, Field(min_length=1, max_length=1000)]
 # Plain names sort alike everywhere, so that the canonical form can be made with common tools.
 Values = dict[Annotated[str, Field(pattern=r"^[!-~][ -~]{0,99}$")], str]
 Sentences = Annotated[list[Name], Field(min_length=1)]
-FORMAT: Literal[2] = 2
+FORMAT: Final = 2
 
 
 class Content(BaseModel):

@@ -8,9 +8,7 @@ from datetime import datetime
 from itertools import starmap
 from pathlib import Path
 
-from fedsgt.certificates.content import Certificate
-from fedsgt.certificates.keys import public_keys
-from fedsgt.certificates.signatures import BadSignature, read_certificate
+from fedsgt.certificates.certify import read_own_certificate
 from fedsgt.errors import InputError
 from fedsgt.runs.artefacts import (
     CERTIFICATE,
@@ -181,23 +179,13 @@ class Auditor:
     def _check_certificate(self, file: StoredFile) -> str | None:
         """Check that a key of this run signed it, and that the ledger has the entries that it names."""
         try:
-            found = self._read_signed(file)
+            found = read_own_certificate(self.folder, file.path)
         except InputError as error:
             return str(error)
         for entry in (found.request, found.completion):
             if self.chain.get(entry.position) != entry.ledger_hash:
                 return f"the ledger has another entry at position {entry.position}"
         return None
-
-    def _read_signed(self, file: StoredFile) -> Certificate:
-        refused = InputError(f"{file.name}: there is no public key to check it with")
-        # Earlier keys count too: the configuration may have named another key when this was signed.
-        for key in public_keys(self.folder):
-            try:
-                return read_certificate(file.path, key)
-            except BadSignature as error:
-                refused = error
-        raise refused
 
 
 def _check_work(file: StoredFile) -> str | None:

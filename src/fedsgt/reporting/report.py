@@ -12,10 +12,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from fedsgt.certificates.certify import certificate_path
+from fedsgt.certificates.certify import certificate_path, read_own_certificate
 from fedsgt.certificates.content import Certificate
-from fedsgt.certificates.keys import PublicKey
-from fedsgt.certificates.signatures import read_certificate
 from fedsgt.errors import InputError
 from fedsgt.ledger.ledger import Entry
 from fedsgt.plans import MERGED, Estimate
@@ -32,7 +30,7 @@ from fedsgt.reporting.forecast import expected_accuracy, request_chances
 from fedsgt.reporting.history import PastRequest
 from fedsgt.reporting.page import render_page
 from fedsgt.reporting.status import RunStatus, current_evaluation, run_status
-from fedsgt.runs.artefacts import PUBLIC_KEY, REPORT
+from fedsgt.runs.artefacts import REPORT
 from fedsgt.runs.folder import RunFolder
 from fedsgt.runs.state import Live
 from fedsgt.store import Folder, StoreError
@@ -222,7 +220,7 @@ def _check(folder: RunFolder, request: PastRequest, hashes: Mapping[int, str]) -
     if not path.exists():
         return CheckedCertificate(request, path, None, "not there yet")
     try:
-        certificate = read_certificate(path, PublicKey.read(folder.path / PUBLIC_KEY))
+        certificate = read_own_certificate(folder, path)
         if certificate.run != folder.description.id or certificate.request.position != request.position:
             raise InputError(f"{path}: the certificate of another request")
         for entry in (certificate.request, certificate.completion):

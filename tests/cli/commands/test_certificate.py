@@ -112,7 +112,11 @@ def test_a_private_key_is_refused(folder: Path) -> None:
         (".", "public.pem", "cannot read it (Is a directory)"),
         ("000007.json", "none.pem", "none.pem: cannot read it (No such file"),
         ("000007.json", "000007.json", "000007.json: not a public key"),
-        ("letter.json", "public.pem", "letter.json: not a certificate of format 1 (format: Field required)"),
+        (
+            "letter.json",
+            "public.pem",
+            "letter.json: not a certificate of format 1 or 2 (format: Field required)",
+        ),
         ("float.json", "public.pem", "float.json: number 7.0 is not allowed"),
         ("twice.json", "public.pem", "twice.json: key 'body' stands twice"),
     ],

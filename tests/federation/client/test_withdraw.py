@@ -242,3 +242,25 @@ def test_a_record_that_left_the_file_is_withdrawn_from_the_run(federation: Feder
     assert request.body["groups"]
     with pytest.raises(InputError, match="'a07' was withdrawn before"):
         withdraw(federation.settings("a"), Deletion("a", records=("a07",)))
+
+
+@pytest.mark.usefixtures("desk")
+def test_a_pending_certificate_comes_later(federation: Federation) -> None:
+    """The client knows that the deletion is in force, leaves the records out, and asks again."""
+    place = federation.run().path / "signing.pub"
+    (place / "in the way").mkdir(parents=True)
+    done = fedsgt_withdraw(federation, "--record", "a07", "--json")
+    assert done.exit_code == 3
+    (told,) = json.loads(done.stdout)
+    assert (told["state"], told["certificate"]) == ("pending", None)
+    assert told["message"].startswith("the deletion is in force; ")
+    assert "a07" not in federation.ids("a")
+    assert len(pending(federation)) == 1
+    (place / "in the way").rmdir()
+    place.rmdir()
+    (outcome,) = send_pending(federation.settings("a"))
+    assert outcome.state == "accepted"
+    assert outcome.certificate is not None
+    assert read_certificate(outcome.certificate, PublicKey.read(place)).request.position == told["position"]
+    assert pending(federation) == []
+    assert len(deleted(federation)) == 1

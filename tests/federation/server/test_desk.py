@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,7 +29,10 @@ def test_an_answer_means_that_it_is_done(scene: Scene) -> None:
     response = scene.send(asked)
     assert response.status_code == 200
     told, folder = response.json(), scene.federation.run()
-    assert told.keys() == {"position", "time", "records", "groups", "modules_died", "certificate"}
+    assert told.keys() == {
+        *("position", "time", "records", "groups", "modules_died", "in_force", "pending", "certificate")
+    }
+    assert (told["in_force"], told["pending"]) == (True, None)
     assert told["records"] == 2
     (request,) = folder.live().requests
     assert (request.position, request.body["groups"]) == (told["position"], told["groups"])
@@ -159,3 +163,42 @@ def test_the_log_of_refusals_cannot_fill_the_disk(tmp_path: Path) -> None:
     assert all(path.stat().st_size < 1300 for path in tmp_path.iterdir())
     last = json.loads((tmp_path / REFUSED).read_text().splitlines()[-1])
     assert (last["client"], last["run"]) == (None, None)
+
+
+def test_a_pending_request_is_said_to_be_in_force_and_completed_when_sent_again(
+    scene: Scene, tmp_path: Path
+) -> None:
+    federation = make_federation(tmp_path / "fed")
+    place = federation.run().path / "signing.pub"
+    (place / "in the way").mkdir(parents=True)
+    with desk_process(federation.server) as process:
+        own = replace(scene, federation=federation, process=process)
+        asked = own.asked("a", "a00")
+        first = own.send(asked)
+        assert first.status_code == 200
+        assert (first.json()["in_force"], first.json()["certificate"]) == (True, None)
+        assert first.json()["pending"].startswith("the deletion is in force; ")
+        assert "signing" not in first.text, "the server's own files are not for the client to know"
+        assert [entry.position for entry in federation.requests()] == [first.json()["position"]]
+        other = own.send(own.asked("b", "b00"))
+        assert other.json()["in_force"], "one that is pending does not stop others"
+        again = own.send(asked)
+        assert again.json()["first"] == first.json()
+        (place / "in the way").rmdir()
+        place.rmdir()
+        done = own.send(asked).json()["first"]
+        assert done["pending"] is None
+        written = federation.run().path / "certificates" / f"{done['position']:06d}.json"
+        assert json.loads(written.read_text()) == done["certificate"]
+        assert not unfinished(federation.run())
+
+
+def test_a_request_that_cannot_be_completed_is_not_accepted(scene: Scene, tmp_path: Path) -> None:
+    federation = make_federation(tmp_path / "fed")
+    (federation.run().path / "signing.key").write_text("nonsense")
+    with desk_process(federation.server) as process:
+        own = replace(scene, federation=federation, process=process)
+        refused = own.send(own.asked("a", "a00"))
+    assert refused.status_code == 500
+    assert refused.json()["message"].startswith("the deletion is not in force")
+    assert federation.requests() == []
