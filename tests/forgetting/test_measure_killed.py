@@ -1,4 +1,4 @@
-"""`fedsgt forgetting` in processes that are ended or killed: nothing made of deleted records is left behind."""
+"""`fedsgt forgetting`, ended or killed: nothing that is made of deleted records is left behind."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ from fedsgt.runs.dependencies import (
 )
 from fedsgt.runs.folder import RunFolder
 from fedsgt.runs.state import Live
-from fedsgt.runs.work import in_use
+from fedsgt.runs.work import about_work, in_use
 from fedsgt.unlearning.erase import SourceReader, rows_to_erase
 from fedsgt.unlearning.unlearn import unfinished
 from fedsgt.words import counted
@@ -96,9 +96,9 @@ class Auditor:
         problem = left or self._dead(made_of)
         if problem is None and kind in self.checks:
             problem = self.checks[kind](file)
-        return Finding(file.name, self._words(made_of, kind), problem)
+        return Finding(file.name, self._words(made_of, kind, file), problem)
 
-    def _words(self, made_of: MadeOf, kind: ArtefactKind) -> str:
+    def _words(self, made_of: MadeOf, kind: ArtefactKind, file: StoredFile) -> str:
         words = "unknown"
         match made_of:
             case Nothing(held):
@@ -112,7 +112,8 @@ class Auditor:
             case FromSlice(fingerprint):
                 words = f"slice {fingerprint[:12]}"
             case FromLiveModules() if kind is WORK_FILE:
-                words = "any records and modules, at work"
+                purpose = about_work(work_path(file)).get("purpose", "process that is gone")
+                words = f"any records and modules: the work of a {purpose}"
             case FromLiveModules() if kind is not UNFINISHED:
                 words = "the modules that were live when it was made"
             case FromTraining():

@@ -41,7 +41,9 @@ def work_folder(run: Path, purpose: str, position: int) -> Iterator[Path]:
         return
     path = run / WORK / secrets.token_hex(8)
     if path.parent.is_symlink():
-        raise InputError(f"{path.parent}: a symbolic link; remove it, as records belong into the run's folder")
+        raise InputError(
+            f"{path.parent}: a symbolic link; remove it, as records belong into the run's folder"
+        )
     with _new_lock(path, {"purpose": purpose, "position": position}), _done_at_end(_remove, path):
         try:
             with reported("make", path):
