@@ -10,7 +10,7 @@ from tiny_world import World, started
 
 from fedsgt.data import group_fingerprint
 from fedsgt.proof.rebuild_folder import read_notes, read_retained, write_retained
-from fedsgt.runs.folder import RunFolder, open_run
+from fedsgt.runs.folder import RunFolder, read_run
 from fedsgt.unlearning.request import Deletion
 from fedsgt.unlearning.unlearn import unlearn
 
@@ -27,7 +27,7 @@ def written(folder: RunFolder, path: Path, *prefixes: tuple[int, ...]) -> RunFol
     live = folder.live()
     modules = [entry for entry in live.description.modules if tuple(entry.groups) in prefixes]
     write_retained(path, folder, live, modules, {entry.key: [["c0"], []] for entry in modules})
-    return open_run(path)
+    return read_run(path)
 
 
 def ids_in(folder: RunFolder) -> set[str]:
@@ -108,3 +108,10 @@ def test_notes_say_who_took_part_in_each_round(folder: RunFolder, tmp_path: Path
     assert took_part == {folder.description.keys[0,]: [["c0"], []]}
     # Records that are here are left out of the folder itself; only remote clients are told of deletions.
     assert erased == {}
+
+
+def test_the_hash_of_a_file_of_records_tells_nothing_of_them(folder: RunFolder, tmp_path: Path) -> None:
+    """A certificate may have it, if a deletion destroyed the folder: the same records give another hash."""
+    one, two = (written(folder, tmp_path / name, (0,)).path / "records" for name in ("one", "two"))
+    assert [path.name for path in one.iterdir()]
+    assert all(path.read_bytes() != (two / path.name).read_bytes() for path in one.iterdir())

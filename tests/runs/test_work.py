@@ -8,6 +8,7 @@ import sys
 import tempfile
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,6 +27,7 @@ from fedsgt.runs.work import (
 KILLED = """
 import os, sys
 from pathlib import Path
+from typing import Any
 from fedsgt.runs.work import work_folder
 with work_folder(Path(sys.argv[1]), "verification", 7) as path:
     (path / "deep").mkdir()
@@ -147,7 +149,7 @@ def test_a_deletion_between_the_lock_and_the_folder_is_told(
 ) -> None:
     inner = Path.mkdir
 
-    def late(path: Path, *arguments: int, **named: int) -> None:
+    def late(path: Path, *arguments: Any, **named: Any) -> None:
         if path.parent.name == WORK:
             destroy_work(path)
         inner(path, *arguments, **named)
