@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -14,14 +16,19 @@ NUMBERS = (signal.SIGTERM, signal.SIGHUP)
 @pytest.mark.parametrize("number", NUMBERS)
 def test_a_signal_becomes_an_exit_and_the_next_one_nothing(number: signal.Signals) -> None:
     """Folders go when a context ends, which the default handlers would not wait for."""
-    before, cleaned = signal.getsignal(number), []
-    with pytest.raises(SystemExit, match=str(128 + number)), exit_on_signals():
+    before, cleaned = signal.getsignal(number), list[int]()
+
+    @contextmanager
+    def cleaning() -> Iterator[None]:
         try:
-            signal.raise_signal(number)
+            yield
         finally:
             for other in NUMBERS:
                 signal.raise_signal(other)
             cleaned.append(number)
+
+    with pytest.raises(SystemExit, match=str(128 + number)), exit_on_signals(), cleaning():
+        signal.raise_signal(number)
     assert cleaned == [number]
     assert signal.getsignal(number) == before
 

@@ -71,7 +71,10 @@ def test_lines() -> None:
     ]
     tally = Tally()
     tally(WORK)
-    told = [RoundFinished("a" * 64, (0,), 1, None, 0.1), ModuleFinished("a" * 64, (0,), "b" * 64, {})]
+    told: list[Event] = [
+        RoundFinished("a" * 64, (0,), 1, None, 0.1),
+        ModuleFinished("a" * 64, (0,), "b" * 64, {}),
+    ]
     assert [tally.line(event) for event in told] == [  # by another process, which leaves losses out
         "  round 1 of groups 0: done",
         "module 0 of 2 (groups 0): about 0 s left",

@@ -22,7 +22,7 @@ def test_a_tree_goes_and_what_its_links_lead_to_stays(tmp_path: Path) -> None:
 
 
 def test_a_buried_folder_cannot_be_made_again_by_who_writes_into_it(tmp_path: Path) -> None:
-    place, stop, made = tmp_path / "above" / "place", threading.Event(), []
+    place, stop, made = tmp_path / "above" / "place", threading.Event(), list[int]()
 
     def write() -> None:
         while not stop.is_set():

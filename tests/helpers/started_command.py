@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
+from typing import Self
 
 PATIENCE = 120.0  # seconds until a test fails that waits for a process
 
@@ -23,9 +24,10 @@ def wait_until(done: Callable[[], object]) -> None:
         time.sleep(0.002)
 
 
-def files_with(places: Iterable[Path], texts: Iterable[bytes]) -> list[Path]:
+def files_with(places: Iterable[Path], texts: Iterable[bytes | str]) -> list[Path]:
     """Return the files in these folders whose bytes contain any of these."""
-    wanted, found = list(texts), []
+    wanted = [text.encode() if isinstance(text, str) else text for text in texts]
+    found: list[Path] = []
     for place in places:
         for path in place.rglob("*"):
             with suppress(FileNotFoundError, NotADirectoryError):
@@ -49,7 +51,7 @@ class StartedCommand:
             start_new_session=True,
         )
 
-    def __enter__(self) -> StartedCommand:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:

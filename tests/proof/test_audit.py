@@ -10,9 +10,11 @@ import pytest
 from tiny_deletions import copied, problems, trained_run
 from tiny_world import World
 
+from fedsgt.proof.audit import audit
 from fedsgt.runs.folder import RunFolder
+from fedsgt.runs.work import work_folder
 from fedsgt.unlearning.request import Deletion
-from fedsgt.unlearning.unlearn import unlearn
+from fedsgt.unlearning.unlearn import accept, unlearn
 
 
 @pytest.fixture(scope="module")
@@ -110,3 +112,23 @@ def test_a_pipe_is_named_and_not_read(deleted: Path, tmp_path: Path) -> None:
     assert [finding.name for finding in problems(folder)] == ["evaluation.json"]
     unlearn(folder, [Deletion("c0", slices=(1,))])
     assert problems(folder) == []
+
+
+def test_work_is_listed_and_a_problem_if_its_process_is_gone_or_a_deletion_came(
+    deleted: Path, tmp_path: Path
+) -> None:
+    folder = copied(deleted, tmp_path / "run")
+    with work_folder(folder.path, "verification", folder.live().position) as path:
+        (path / "records").mkdir()
+        (path / "records" / "0.parquet").write_bytes(SECRET)
+        name = f"work/{path.name}/records/0.parquet"
+        (finding,) = [finding for finding in audit(folder) if finding.name == name]
+        assert finding.depends_on == "any records and modules: the work of a verification"
+        assert problems(folder) == []
+        shutil.copytree(folder.path, tmp_path / "copy")
+        accept(folder, [Deletion("c0", slices=(1,))])
+        assert (name, "older than request no. 6") in [(f.name, f.problem) for f in problems(folder)]
+    found = problems(RunFolder(tmp_path / "copy", folder.config, folder.description))
+    assert [finding.name for finding in found] == [f"work/{path.name}.lock", name]
+    left = "left by a killed process; the next command that may write to the run removes it"
+    assert {finding.problem for finding in found} == {left}

@@ -108,3 +108,10 @@ def test_notes_say_who_took_part_in_each_round(folder: RunFolder, tmp_path: Path
     assert took_part == {folder.description.keys[0,]: [["c0"], []]}
     # Records that are here are left out of the folder itself; only remote clients are told of deletions.
     assert erased == {}
+
+
+def test_the_hash_of_a_file_of_records_tells_nothing_of_them(folder: RunFolder, tmp_path: Path) -> None:
+    """A certificate may have it, if a deletion destroyed the folder: the same records give another hash."""
+    one, two = (written(folder, tmp_path / name, (0,)).path / "records" for name in ("one", "two"))
+    assert [path.name for path in one.iterdir()]
+    assert all(path.read_bytes() != (two / path.name).read_bytes() for path in one.iterdir())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -15,9 +16,11 @@ from fedsgt.build.prepare import describe, prepare
 from fedsgt.build.train import train
 from fedsgt.config import Config
 from fedsgt.errors import InputError
+from fedsgt.proof import verify as verify_module
 from fedsgt.proof.verify import Verification, verify
 from fedsgt.runs.description import ClientEntry
 from fedsgt.runs.folder import RunFolder, create_run, open_run
+from fedsgt.runs.work import WORK
 from fedsgt.unlearning.request import Deletion
 from fedsgt.unlearning.unlearn import accept, unlearn
 
@@ -199,3 +202,43 @@ def test_unfinished_requests_are_named(folder: RunFolder, group_1: list[Row]) ->
     assert found.unfinished == (answer.position,)
     assert found.counts == {"same": 3, "not destroyed": 6}
     assert found.failed
+
+
+@pytest.mark.parametrize("step", ["work_folder", "write_retained"])
+def test_a_deletion_before_the_records_are_written(
+    folder: RunFolder, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """It comes before the work folder is there, or before the first record is in it."""
+    inner, steps = getattr(verify_module, step), []
+
+    def late(*arguments: object) -> object:
+        unlearn(folder, [Deletion("c0", slices=(0,))])
+        steps.append(step)
+        return inner(*arguments)
+
+    monkeypatch.setattr(verify_module, step, late)
+    with pytest.raises(InputError, match="a deletion came in meanwhile, so nothing was verified"):
+        verify(folder, command=("false",))
+    assert steps == [step]
+    assert not (folder.path / WORK).exists()
+
+
+def test_a_run_that_cannot_be_written(
+    folder: RunFolder, images: World, temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As an auditor's copy on a read-only mount: the records lie in a temporary folder meanwhile."""
+    real, seen = os.access, set[str]()
+
+    def access(path: Path, mode: int) -> bool:
+        return Path(path) != folder.path and real(path, mode)
+
+    def look(share: float) -> None:
+        (place,) = temporary.iterdir()
+        seen.update(path.name for path in place.glob("records/*"))
+        assert place.stat().st_mode & 0o777 == 0o700
+        assert not (folder.path / WORK).exists()
+
+    monkeypatch.setattr(os, "access", access)
+    assert all_same(verify(folder, progress=look, command=warm()), 9)
+    assert seen == {f"{number}.parquet" for number in range(4)}
+    assert list(temporary.iterdir()) == []

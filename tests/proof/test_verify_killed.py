@@ -1,4 +1,4 @@
-"""`fedsgt verify` in processes that are ended, killed or overtaken by a deletion: no record is left behind."""
+"""`fedsgt verify`, ended, killed or overtaken by a deletion: no record is left behind."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def test_all_are_killed_and_the_next_command_sweeps(folder: RunFolder, images: W
 def test_a_deletion_does_not_leave_copies_of_its_record(
     folder: RunFolder, images: World, training: bool
 ) -> None:
-    """The moment that it is certified, nothing of the record is in the run's folder; the verification ends."""
+    """Once it is certified, nothing of the record is in the run's folder, and the verification ends."""
     gone = images.rows[0]
     with Verifying(folder, images) as verifying:
         verifying.wait_for_records()

@@ -16,6 +16,7 @@ from fedsgt.runs.artefacts import bury_activations
 from fedsgt.runs.dependencies import Dead
 from fedsgt.runs.destruction import destroy, doomed, sweep
 from fedsgt.runs.folder import RunFolder
+from fedsgt.runs.work import WORK, work_folder
 from fedsgt.serving.export import export_sequence
 from fedsgt.unlearning.request import Deletion
 from fedsgt.unlearning.unlearn import accept, unlearn
@@ -148,3 +149,19 @@ def test_a_sweep_removes_what_stopped_writers_left_and_nothing_else(
     assert (folder.path / "notes").is_symlink()
     (folder.path / "notes").unlink()
     assert bytes_of(folder.path) == before
+
+
+def test_work_goes_with_a_later_deletion_only(folder: RunFolder) -> None:
+    """What a process chose after the last request holds no deleted record, and its folder stays."""
+    dead = condemned_slice(folder)
+    with (
+        work_folder(folder.path, "verification", dead.last_request) as later,
+        work_folder(folder.path, "verification", dead.last_request - 1) as earlier,
+    ):
+        (later / "file").write_text("data")
+        destroy(folder, dead)
+        assert (later / "file").read_text() == "data"
+        assert earlier.is_file(), "an empty one goes too: its process may be about to fill it"
+        with pytest.raises(OSError, match="Not a directory"):
+            (earlier / "records").mkdir()
+    assert not (folder.path / WORK).exists()

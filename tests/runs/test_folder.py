@@ -20,7 +20,7 @@ from fedsgt.build.train import train
 from fedsgt.config import Config
 from fedsgt.errors import InputError
 from fedsgt.runs.description import Description
-from fedsgt.runs.folder import check_config, create_run, find_runs, open_run
+from fedsgt.runs.folder import check_config, create_run, find_runs, open_run, read_run
 from fedsgt.stack import profile
 from fedsgt.store import Folder
 
@@ -308,3 +308,23 @@ def test_two_that_make_the_same_run_at_once(prepared: tuple[Config, Description]
         assert create_run(tmp_path / "run", run, description).description.difference(description) is None
     assert refused
     assert not list(tmp_path.rglob(".*"))
+
+
+def test_opening_sweeps_abandoned_work_if_the_run_can_be_written(
+    done: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = shutil.copytree(done, tmp_path / "run")
+    left = path / "work" / "0123456789abcdef" / "record"
+    left.parent.mkdir(parents=True)
+    left.write_text("secret")
+    read_run(path)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "access", lambda place, mode: False)
+        open_run(path)
+    assert left.exists()
+    with monkeypatch.context() as patch:  # such as another user's folder: no reason not to open the run
+        patch.setattr(os, "unlink", lambda *arguments, **named: Path("/proc/version").write_text("x"))
+        open_run(path)
+    assert left.exists()
+    open_run(path)
+    assert not (path / "work").exists()

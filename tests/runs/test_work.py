@@ -8,6 +8,7 @@ import sys
 import tempfile
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,6 +27,7 @@ from fedsgt.runs.work import (
 KILLED = """
 import os, sys
 from pathlib import Path
+from typing import Any
 from fedsgt.runs.work import work_folder
 with work_folder(Path(sys.argv[1]), "verification", 7) as path:
     (path / "deep").mkdir()
@@ -48,7 +50,7 @@ def test_a_folder_is_private_and_known_and_gone_at_the_end(tmp_path: Path) -> No
         assert work_folders(tmp_path) == [path]
         assert about_work(path) == {"purpose": "verification", "position": 7}
         (path / "file").write_text("data")
-        with work_folder(tmp_path, "experiment", 8) as other:
+        with work_folder(tmp_path, "measurement of forgetting", 8) as other:
             assert {*work_folders(tmp_path)} == {path, other}
         sweep_work(tmp_path)
         assert in_use(path)
@@ -58,9 +60,12 @@ def test_a_folder_is_private_and_known_and_gone_at_the_end(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("error", [OSError("full"), KeyboardInterrupt(), SystemExit(143)])
 def test_after_an_error_too(tmp_path: Path, error: BaseException) -> None:
-    with pytest.raises(type(error)) as raised, work_folder(tmp_path, "verification", 7) as path:
+    def fail(path: Path) -> None:
         (path / "file").write_text("data")
         raise error
+
+    with pytest.raises(type(error)) as raised, work_folder(tmp_path, "verification", 7) as path:
+        fail(path)
     assert raised.value is error
     assert list(tmp_path.iterdir()) == []
 
@@ -68,17 +73,18 @@ def test_after_an_error_too(tmp_path: Path, error: BaseException) -> None:
 def test_a_signal_during_the_removal_does_not_stop_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    inner, first = os.rmdir, [True]
+    inner, removed = os.rmdir, list[Path]()
 
-    def interrupted(*arguments: object) -> None:
-        if first.pop() if first else False:
+    def interrupted(path: Path) -> None:
+        removed.append(path)
+        if len(removed) == 1:
             raise SystemExit(143)
-        inner(*arguments)  # type: ignore[arg-type]
+        inner(path)
 
+    monkeypatch.setattr(os, "rmdir", interrupted)
     with pytest.raises(SystemExit), work_folder(tmp_path, "verification", 7) as path:
-        (path / "deep").mkdir()
-        (path / "deep" / "file").write_text("data")
-        monkeypatch.setattr(os, "rmdir", interrupted)
+        (path / "file").write_text("data")
+    assert len(removed) > 1
     assert list(tmp_path.iterdir()) == []
 
 
@@ -143,7 +149,7 @@ def test_a_deletion_between_the_lock_and_the_folder_is_told(
 ) -> None:
     inner = Path.mkdir
 
-    def late(path: Path, *arguments: int, **named: int) -> None:
+    def late(path: Path, *arguments: Any, **named: Any) -> None:
         if path.parent.name == WORK:
             destroy_work(path)
         inner(path, *arguments, **named)

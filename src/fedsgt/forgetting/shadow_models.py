@@ -114,7 +114,7 @@ def experiment(
     """
     prepared, training = before.prepared, before.prepared.run.training
     deletions = _StopAtRequest(folder, live)
-    with work_folder(folder.path, "experiment", live.position) as path, deletions.explained():
+    with work_folder(folder.path, "measurement of forgetting", live.position) as path, deletions.explained():
         modules = Modules(Folder(path))
         # Most modules of the earlier system may still be live; only the destroyed ones are trained again.
         _reuse(folder, live, before.targets, modules)

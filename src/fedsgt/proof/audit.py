@@ -38,7 +38,7 @@ from fedsgt.runs.dependencies import (
 from fedsgt.runs.folder import RunFolder
 from fedsgt.runs.health import hit_by, module_health
 from fedsgt.runs.state import Live
-from fedsgt.runs.work import in_use
+from fedsgt.runs.work import about_work, in_use
 from fedsgt.unlearning.erase import SourceReader, rows_to_erase
 from fedsgt.unlearning.recovery import unfinished
 from fedsgt.unlearning.vanished import vanished_records
@@ -104,7 +104,7 @@ class Auditor:
         problem = left or self._dead(made_of)
         if problem is None and kind in self.checks:
             problem = self.checks[kind](file)
-        return Finding(file.name, self._words(made_of, kind), problem)
+        return Finding(file.name, self._words(made_of, kind, file), problem)
 
     def missing_modules(self) -> list[Finding]:
         """Return the modules that were trained and of which no manifest is there."""
@@ -114,7 +114,7 @@ class Auditor:
     def _groups(self, key: str) -> str:
         return f"groups {', '.join(map(str, self.groups[key]))}"
 
-    def _words(self, made_of: MadeOf, kind: ArtefactKind) -> str:
+    def _words(self, made_of: MadeOf, kind: ArtefactKind, file: StoredFile) -> str:
         words = "unknown"
         match made_of:
             case Nothing(held):
@@ -128,7 +128,8 @@ class Auditor:
             case FromSlice(fingerprint):
                 words = f"slice {fingerprint[:12]}"
             case FromLiveModules() if kind is WORK_FILE:
-                words = "any records and modules, at work"
+                purpose = about_work(work_path(file)).get("purpose", "process that is gone")
+                words = f"any records and modules: the work of a {purpose}"
             case FromLiveModules() if kind is not UNFINISHED:
                 words = "the modules that were live when it was made"
             case FromTraining():

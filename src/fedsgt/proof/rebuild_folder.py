@@ -7,6 +7,7 @@ remote clients it has no records, only the ids of the deleted ones, which the cl
 from __future__ import annotations
 
 import json
+import secrets
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -101,7 +102,8 @@ def _write_file(path: Path, records: Sequence[Record]) -> None:
     inputs = zip(*(record.content for record in records), strict=True)
     columns: dict[str, list[Any]] = {"id": [record.id for record in records], "label": labels_of(records)}
     columns |= {_input(index): list(values) for index, values in enumerate(inputs)}
-    rows = require("pyarrow").table(columns)
+    # If a deletion destroys the file, its certificate has the file's hash, which must not tell a record.
+    rows = require("pyarrow").table(columns, metadata={"salt": secrets.token_hex(16)})
     require("pyarrow.parquet").write_table(rows, path, compression="none", use_dictionary=False)
 
 
