@@ -38,7 +38,8 @@ def other(tmp_path: Path) -> RunFolder:
 def evaluated(folder: RunFolder, test: str) -> None:
     """Write an evaluation as `fedsgt evaluate` does, on test records of this name."""
     found = {"position": folder.ledger.head(), "records": 40, "strategies": STRATEGIES}
-    found["sequences"] = [[STRATEGIES["all"]]]
+    served = folder.live().prefixes(folder.present())
+    found["sequences"] = [[STRATEGIES["all"]] * len(prefix) for prefix in served]
     (folder.path / "evaluation.json").write_text(json.dumps(found))
     key = folder.description.modules[0].key
     folder.modules.objects.write(f"modules/{key}/test-{test}.safetensors", b"")

@@ -111,8 +111,9 @@ def test_the_policy_says_whether_retraining_is_due(
 
 
 def measured(folder: RunFolder, position: int, accuracy: float = 0.7) -> None:
-    text = json.dumps({"position": position, "strategies": {"all": {"accuracy": accuracy}}})
-    (folder.path / "evaluation.json").write_text(text)
+    curves = [[accuracy] * len(prefix) for prefix in folder.live().prefixes(folder.present())]
+    found = {"position": position, "sequences": curves, "strategies": {"all": {"accuracy": accuracy}}}
+    (folder.path / "evaluation.json").write_text(json.dumps(found))
 
 
 @pytest.mark.parametrize(("accuracy", "due"), [(0.7, True), (0.95, False)])

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from paper_run import code, delete, describe, fill, paper_run, rebuild
 
-from fedsgt.runs.folder import RunFolder
+from fedsgt.runs.folder import RunFolder, open_run
 from fedsgt.runs.health import MADE_OTHERWISE, module_health, problem_lines
 from fedsgt.store import Modules, Origin
 
@@ -128,6 +128,8 @@ def test_a_deletion_and_a_remote_store_read_manifests_only(
     remote.modules.objects.write(f"modules/{remote.description.keys[2,]}/module.safetensors", b"")
     remote.modules.objects.write(f"modules/{remote.description.keys[0,]}/manifest.json", b"")
     delete(remote, 1)
+    assert verdicts(remote)[0,] == "live", "its manifest was whole when it was read"
+    remote = open_run(remote.path)
     assert verdicts(remote) == {
         (0,): "damaged",
         (0, 1): "dead",

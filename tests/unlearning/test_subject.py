@@ -33,9 +33,7 @@ def states(outcomes: list[SubjectOutcome]) -> list[str]:
     return [outcome.state for outcome in outcomes]
 
 
-def test_a_record_that_one_run_erased_is_deleted_from_the_other(
-    images: World, runs: list[RunFolder]
-) -> None:
+def test_a_record_that_one_run_erased_is_deleted_from_the_other(images: World, runs: list[RunFolder]) -> None:
     """The first rewrites the owner's file, so that the second finds the record in its register alone."""
     record = images.rows[5].id
     outcomes = delete_subject(runs, [record])

@@ -94,7 +94,7 @@ def test_a_truncated_or_missing_module_is_not_served_and_is_destroyed_with_the_r
     assert (
         kind
         == {
-            ("cut", "module.safetensors"): ["module.safetensors"],
+            ("cut", "module.safetensors"): ["manifest.json", "module.safetensors"],
             ("cut", "manifest.json"): ["manifest.json", "module.safetensors"],
             ("gone", "module.safetensors"): ["manifest.json"],
             ("gone", "manifest.json"): ["module.safetensors"],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import starmap
@@ -64,7 +64,7 @@ def audit(folder: RunFolder) -> list[Finding]:
         still_there = rows_to_erase(folder, live, reader)
         return [
             *found,
-            *auditor.missing_modules(),
+            *auditor.missing_modules({finding.name for finding in found}),
             *_incomplete_requests(folder),
             *map(_undeleted_source, still_there),
             *starmap(_vanished, vanished_records(folder, live).items()),
@@ -106,10 +106,14 @@ class Auditor:
             problem = self.checks[kind](file)
         return Finding(file.name, self._words(made_of, kind, file), problem)
 
-    def missing_modules(self) -> list[Finding]:
-        """Return the modules that were trained and of which no manifest is there."""
+    def missing_modules(self, seen: Collection[str]) -> list[Finding]:
+        """Return the missing modules of which no file was seen, which would tell the problem itself."""
         lost = (module for module in self.health.problems if module.verdict == "missing")
-        return [Finding(f"modules/{one.entry.key}", self._groups(one.entry.key), one.problem) for one in lost]
+        return [
+            Finding(f"modules/{module.entry.key}", self._groups(module.entry.key), module.problem)
+            for module in lost
+            if f"modules/{module.entry.key}/module.safetensors" not in seen
+        ]
 
     def _groups(self, key: str) -> str:
         return f"groups {', '.join(map(str, self.groups[key]))}"

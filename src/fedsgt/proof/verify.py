@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from fedsgt.certificates.certify import data_dependent_choices
 from fedsgt.errors import InputError
@@ -145,7 +145,8 @@ def _problems(folder: RunFolder, live: Live) -> Found:
     """Return the modules that are wrong before any training: missing, damaged or not destroyed."""
     found: Found = {}
     for module in module_health(folder, live).problems:
-        found |= _verdict(module.entry, module.verdict, module.told)
+        # A problem is never live, dead or untrained.
+        found |= _verdict(module.entry, cast("Verdict", module.verdict), module.told)
     return found
 
 

@@ -176,7 +176,7 @@ def _measured(folder: RunFolder) -> ComparedRun:
 
 def _row(folder: RunFolder, live: Live, found: Costs) -> ComparedRun:
     prefixes, prior = module_health(folder, live).prefixes, _group_chances(live.description)
-    evaluation = current_evaluation(folder, live) or {}
+    evaluation = current_evaluation(folder, live, prefixes) or {}
     return ComparedRun(
         path=folder.path.resolve(),
         system=system_of(folder.config, live.description),

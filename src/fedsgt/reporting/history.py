@@ -102,9 +102,9 @@ def history(
             steps.append(HistoryPoint(len(requests), True, past.at(entry.position, modules)))
         elif entry.kind == Kind.REQUEST:
             # The ledger's count of dying modules includes untrained ones, which were never live.
-            lost = destroyed.get(entry.position, entry.body["modules_died"])
+            gone = destroyed.get(entry.position, entry.body["modules_died"])
             # Counted down: what was live before the last training is not described any more.
-            modules = None if modules is None else max(0, modules - lost)
+            modules = None if modules is None else max(0, modules - gone)
             after = past.at(entry.position, modules)
             requests.append(_past_request(entry, entry.position in live.finished, after))
             steps.append(HistoryPoint(len(requests), False, after))

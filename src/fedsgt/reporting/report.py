@@ -32,6 +32,7 @@ from fedsgt.reporting.page import render_page
 from fedsgt.reporting.status import RunStatus, current_evaluation, run_status
 from fedsgt.runs.artefacts import REPORT
 from fedsgt.runs.folder import RunFolder
+from fedsgt.runs.health import module_health
 from fedsgt.runs.state import Live
 from fedsgt.store import Folder, StoreError
 
@@ -132,7 +133,7 @@ def _settled(folder: RunFolder, evaluate: Evaluate | None, others: OtherRuns) ->
     while True:
         before = folder.live()
         try:
-            if evaluate is not None and current_evaluation(folder, before) is None:
+            if evaluate is not None and _evaluation(folder, before) is None:
                 evaluate(folder)
             found = _gather(folder, evaluate is not None, others)
         except StoreError:
@@ -141,6 +142,10 @@ def _settled(folder: RunFolder, evaluate: Evaluate | None, others: OtherRuns) ->
             continue  # a request has destroyed what was being read: begin again without it
         if folder.live().position == found.status.position:
             return found
+
+
+def _evaluation(folder: RunFolder, live: Live) -> dict[str, Any] | None:
+    return current_evaluation(folder, live, module_health(folder, live).prefixes)
 
 
 def _gather(folder: RunFolder, scored: bool, others: OtherRuns) -> Report:
@@ -155,7 +160,7 @@ def _gather(folder: RunFolder, scored: bool, others: OtherRuns) -> Report:
         folder=folder,
         live=live,
         status=found,
-        evaluation=current_evaluation(folder, live),
+        evaluation=current_evaluation(folder, live, found.prefixes),
         ahead=_accuracy_ahead(folder, live, found, strategy) if scored else [],
         ahead_strategy=strategy,
         certificates=_check_certificates(folder, found.past.requests[-CERTIFICATES_SHOWN:]),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any, Literal
@@ -176,7 +177,7 @@ def run_status(folder: RunFolder, requests: int = 10) -> RunStatus:
         past=history(live, entries, health.whole, health.lost),
         forecast=forecast_survival(prefixes, chances, requests),
         fragile=fragile_groups(prefixes, chances),
-        policy=_policy(folder, live),
+        policy=_policy(folder, health),
         pending=pending_work(folder),
         health=health,
     )
@@ -190,11 +191,11 @@ def _new_groups(live: Live, at_first: int) -> frozenset[int]:
     return frozenset(again | set(range(at_first, live.description.groups)))
 
 
-def _policy(folder: RunFolder, live: Live) -> RetrainPolicy:
-    settings = folder.config.unlearning
+def _policy(folder: RunFolder, health: RunHealth) -> RetrainPolicy:
+    settings, live = folder.config.unlearning, health.live
 
     def accuracy() -> float:
-        found = current_evaluation(folder, live)
+        found = current_evaluation(folder, live, health.prefixes)
         if found is None:
             raise LookupError  # a status measures nothing itself
         return float(found["strategies"][folder.config.serving.strategy]["accuracy"])
@@ -208,14 +209,22 @@ def _policy(folder: RunFolder, live: Live) -> RetrainPolicy:
     return RetrainPolicy(settings.retrain, settings.threshold, reason is not None, reason)
 
 
-def current_evaluation(folder: RunFolder, live: Live) -> dict[str, Any] | None:
-    """Return the content of `evaluation.json`; None if modules died or were trained since it was made."""
+def current_evaluation(
+    folder: RunFolder, live: Live, served: Sequence[Prefix] | None = None
+) -> dict[str, Any] | None:
+    """Return the content of `evaluation.json`; None if modules died or were trained since it was made.
+
+    With `served`, the prefixes that are served now, None too if modules were damaged or mended since.
+    """
     changed = (entry for entry in folder.ledger.entries() if entry.kind in SERVING_CHANGED)
     # An evaluation stays true while other entries, such as a completed destruction, are added.
     last = max((entry.position for entry in changed if entry.position <= live.position), default=0)
     try:
         found = json.loads((folder.path / EVALUATION).read_text(encoding="utf-8"))
-        return found if last <= found["position"] <= live.position else None
+        if not last <= found["position"] <= live.position:
+            return None
+        depths = [len(curve) for curve in found["sequences"]]
+        return found if served is None or depths == list(map(len, served)) else None
     # A missing or damaged file is the same as no evaluation: the next one writes it anew.
     except (OSError, ValueError, KeyError, TypeError):
         return None

@@ -2,7 +2,8 @@
 
 Modules in a local folder are read and hashed, which takes about 3 ms for 2.4 MB; what was found is remembered
 until a file changes. Reading a remote store takes long, so there only names and manifests are looked at,
-unless the caller asks for more; damaged tensors are then found when they are read.
+unless the caller asks for more: names each time, a manifest again only if it was not whole. Damaged tensors
+are then found when they are read.
 """
 
 from __future__ import annotations
@@ -179,7 +180,7 @@ def _live_module(
 def _remembered(folder: RunFolder, live: Live, entry: ModuleEntry, deep: bool) -> Reading:
     """Return the manifest that the last reading found if the files are the same, else read the module."""
     for _ in range(TRIES):
-        stamp = _stamp(folder, live, entry.key)
+        stamp = _stamp(folder, entry.key)
         known = folder.readings.get((entry.key, deep))
         if known is not None and known[0] == stamp:
             return known[1]
@@ -188,16 +189,16 @@ def _remembered(folder: RunFolder, live: Live, entry: ModuleEntry, deep: bool) -
             folder.readings[entry.key, deep] = (stamp, reading)
             break
         # A training may have replaced the module meanwhile; half of each would look damaged.
-        if _stamp(folder, live, entry.key) == stamp:
+        if _stamp(folder, entry.key) == stamp:
             break
     return reading
 
 
-def _stamp(folder: RunFolder, live: Live, key: str) -> Stamp:
-    """Return values that change with the module's files; for a remote store, with the ledger."""
+def _stamp(folder: RunFolder, key: str) -> Stamp:
+    """Return values that change with the module's files; of a remote store, nothing is known to change."""
     objects = folder.modules.objects
     if not isinstance(objects, Folder):
-        return (live.position,)
+        return ()
     place = objects.root / "modules" / key
     return _file_stamp(place / "manifest.json"), _file_stamp(place / "module.safetensors")
 

@@ -102,6 +102,7 @@ def test_predict_and_evaluate_answer_without_them_and_say_so(broken: Path) -> No
         f"fedsgt: predicted without it: {sentence}" for sentence in sentences(broken)
     ]
     done = fedsgt("evaluate", str(broken), "--json")
+    assert json.loads(shown("show", str(broken), "--json"))["accuracy"] is not None
     assert [len(curve) for curve in json.loads(done.stdout)["sequences"]] == [2, 0, 0, 0]
     assert [line for line in done.stderr.splitlines() if "evaluated without it" in line] == [
         f"fedsgt: evaluated without it: {sentence}" for sentence in sentences(broken)
@@ -149,6 +150,16 @@ def test_the_page_of_a_report_names_them(broken: Path, tmp_path: Path) -> None:
     shown("report", str(broken), "--no-evaluate", "-o", str(tmp_path / "page.html"))
     page = (tmp_path / "page.html").read_text()
     assert all(f'<p class="alarm">{sentence}</p>' in page for sentence in sentences(broken))
+
+
+def test_an_evaluation_is_out_of_date_once_a_module_is_lost(broken: Path, tmp_path: Path) -> None:
+    run = Path(shutil.copytree(broken, tmp_path / "run"))
+    assert fedsgt("evaluate", str(run)).returncode == 0
+    report = ("report", str(run), "--no-evaluate", "--json")
+    assert json.loads(shown(*report))["evaluation"] is not None
+    shutil.rmtree(place(open_run(run), (0, 1)))
+    assert json.loads(shown(*report))["evaluation"] is None
+    assert json.loads(shown("show", str(run), "--json"))["accuracy"] is None
 
 
 def test_retraining_mends_all_of_it(broken: Path, tmp_path: Path) -> None:

@@ -47,6 +47,7 @@ def run_json(folder: RunFolder) -> dict[str, Any]:
     description, health = folder.description, module_health(folder, folder.live())
     return {
         **summary_json(folder),
+        "accuracy": _accuracy(folder, health.prefixes),
         "problems": [module.to_json() for module in health.problems],
         "backbone": {"name": folder.config.model.backbone, "sha256": description.backbone},
         "config_hash": description.config_hash,
@@ -69,7 +70,7 @@ def run_text(folder: RunFolder) -> str:
     served = {prefix[:depth] for prefix in health.prefixes for depth in range(1, len(prefix) + 1)}
     lines = problem_lines(health.problems)
     lines += [f"{folder.path}: {len(served)} of {counted(len(health.modules), 'module')} live", ""]
-    lines += [*_settings(folder), "", "sequences, group by group (· is not live)"]
+    lines += [*_settings(folder, health.prefixes), "", "sequences, group by group (· is not live)"]
     for index, (order, prefix) in enumerate(
         zip(health.live.description.sequences, health.prefixes, strict=True)
     ):
@@ -81,12 +82,12 @@ def run_text(folder: RunFolder) -> str:
     return "\n".join(lines)
 
 
-def _settings(folder: RunFolder) -> list[str]:
+def _settings(folder: RunFolder, served: list[tuple[int, ...]]) -> list[str]:
     from fedsgt.reporting.comparison import peft_in_words
 
     description, config = folder.description, folder.config
     training, records = config.training, [sum(client.records) for client in description.clients]
-    score, traffic = _accuracy(folder), _traffic(folder)
+    score, traffic = _accuracy(folder, served), _traffic(folder)
     return [
         f"data       {config.data.source}, {counted(description.labels, 'label')}, "
         f"{counted(len(records), 'client')} with {counted_range(min(records), max(records), 'record')}",
@@ -100,12 +101,12 @@ def _settings(folder: RunFolder) -> list[str]:
     ]
 
 
-def _accuracy(folder: RunFolder) -> float | None:
-    """Return AllSeq's accuracy; None if what is live now was not evaluated."""
+def _accuracy(folder: RunFolder, served: list[tuple[int, ...]] | None = None) -> float | None:
+    """Return AllSeq's accuracy; None if what is live now, or `served`, was not evaluated."""
     from fedsgt.reporting.status import current_evaluation
 
     try:
-        found = current_evaluation(folder, folder.live())
+        found = current_evaluation(folder, folder.live(), served)
         return None if found is None else float(found["strategies"]["all"]["accuracy"])
     # A damaged ledger or evaluation must not keep a run from being listed.
     except (InputError, KeyError, TypeError):
