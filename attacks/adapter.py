@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import io
+import resource
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -200,3 +201,20 @@ def command(words: list[str], tell: Tell) -> tuple[int, str]:
         except SystemExit as end:
             code = end.code
     return (code if isinstance(code, int) else int(code is not None)), said.getvalue()
+
+
+def command_on_full_disk(words: list[str], size: int, tell: Tell) -> tuple[int, str]:
+    """Run a command to which no file may grow beyond this size, as on a disk that is nearly full."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
+    return command(words, tell)
+
+
+def ledger_kinds(path: Path, tell: Tell) -> list[str]:
+    """Return the kinds of all entries."""
+    return [str(entry.kind) for entry in open_run(path).ledger.entries()]
+
+
+def dead_parts(path: Path, tell: Tell) -> tuple[list[str], list[str]]:
+    """Return the keys of dead modules, and the fingerprints of slices that lost records."""
+    live = open_run(path).live()
+    return [entry.key for entry in live.dead_modules()], live.hit_slices()

@@ -108,7 +108,9 @@ class Life:
         return self.case.rng.choices(names, [WEIGHTS[name] for name in names])[0]
 
     def _possible(self, name: str) -> bool:
-        if name in ("evaluate", "export", "verify"):
+        if name == "export":
+            return bool(self._exportable())
+        if name in ("evaluate", "verify"):
             return bool(self.before.served)
         if name == "rejoin":
             return len(self.shadow.enrolments) < 6
@@ -139,6 +141,8 @@ class Life:
         case.expect(outcome.trouble is None, f"{name} fails: {outcome.trouble}")
         if outcome.crash:
             case.note(outcome.crash)
+        if name == "retrain" and outcome.trouble is None:
+            self.shadow.cleared_by("retraining")
         known = self.usual.get(name, (0.0, 0))
         self.usual[name] = max(known[0], outcome.seconds), max(known[1], outcome.steps)
 
@@ -156,13 +160,19 @@ class Life:
             "report": (adapter.page, ()),
             "recover": (adapter.settle, ()),
         }
+        if name == "export":  # may leave under the same name what a deletion has just cleared away
+            self.shadow.doomed = {one for one in self.shadow.doomed if not one.startswith("export/")}
         function, arguments = simple[name]
         return run(function, path, *arguments, kill=kill)
 
     def _sequence(self) -> int:
-        """Draw a sequence that has a live module."""
-        alive = [number for number, prefix in enumerate(self.before.prefixes) if prefix]
-        return self.case.rng.choice(alive) if alive else 0
+        """Draw a sequence that has a live module and is not exported yet."""
+        return self.case.rng.choice(self._exportable() or [0])
+
+    def _exportable(self) -> list[int]:
+        there = self.shadow.path / "export"
+        depths = enumerate(map(len, self.before.prefixes))
+        return [number for number, depth in depths if depth and not (there / f"sequence-{number}-{depth}").exists()]
 
     def _wish(self, name: str) -> Wish:
         rng, shadow = self.case.rng, self.shadow
