@@ -14,7 +14,7 @@ from typing import Any
 from attacks import kills, planted, predictors, sources, tampering
 from attacks.case import Broken, Case
 from attacks.children import Child, Tell, run
-from attacks.world import World, make_world, private_place
+from attacks.world import World, make_world, private_place, settle_in
 
 NAMES = ("kills", "sources", "planted", "predictors", "tampering")
 CASES = {"sources": 12, "planted": 24, "predictors": 8}
@@ -60,8 +60,7 @@ class Arena:
         """Return what the operations take, measured once for each database."""
         if database not in self._usual:
             place = self.place / f"measuring-{database}"
-            place.mkdir()
-            found = run(lambda tell: kills.measure_usual(place, self.world, _url(database)))
+            found = run(lambda tell: kills.measure_usual(settle_in(place), self.world, _url(database)))
             if found.value is None:
                 raise RuntimeError(f"the operations cannot be measured: {found.crash or found.error}")
             self._usual[database] = found.value
@@ -74,10 +73,11 @@ def attack(plan: Plan, say: Say) -> list[Result]:
     with private_place(plan.keep) as place:
         arena = Arena(plan, place)
         for number, name in enumerate(plan.names):
-            # Each campaign has an equal share of the time that is left.
-            left = max(0.0, deadline - time.monotonic()) / (len(plan.names) - number)
+            # Kills take most of the time; the others share what is left evenly.
+            shares = [4 if one.startswith("kills") else 1 for one in plan.names[number:]]
+            left = max(0.0, deadline - time.monotonic()) * shares[0] / sum(shares)
             begun, result = time.monotonic(), Result(name)
-            _run_cases(arena, name, result, begun + max(left, 1.0), say)
+            _run_cases(arena, name, result, begun + left, say)
             result.seconds = time.monotonic() - begun
             results.append(result)
     return results
@@ -102,7 +102,7 @@ def _begin(arena: Arena, case: Case, act: Act) -> Child:
     place = arena.place / case.name.replace("/", "-")
 
     def carry_out(tell: Tell) -> Case:
-        act(case, place)
+        act(case, settle_in(place))
         return case
 
     return Child(carry_out, patience=PATIENCE, watched=False)
@@ -154,7 +154,8 @@ def _act(arena: Arena, campaign: str, database: str) -> Act:
     world = arena.world
     if campaign == "kills":
         usual = arena.usual(database)
-        return lambda case, place: kills.live_and_die(case, place, world, _url(database), usual)
+        most = min(kills.OPERATIONS, arena.plan.kills)
+        return lambda case, place: kills.live_and_die(case, place, world, _url(database), usual, most)
     if campaign == "predictors":
         return lambda case, place: predictors.predict_meanwhile(case, place, world, _url(database))
     if campaign == "sources":

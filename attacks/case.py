@@ -53,9 +53,9 @@ class Case:
     def expect(self, holds: bool, what: str) -> bool:
         """Count a check; if it does not hold, keep what was broken and how it came to it."""
         self.counts["checks"] += 1
-        if not holds and all(what[:600] != known.what for known in self.broken):
-            # Long lists of hashes say nothing on a page of counts.
-            self.broken.append(Broken(self.name, self.seed, what[:600], tuple(self.history[-40:])))
+        line = " ".join(what.split())[:600]  # long lists of hashes say nothing on a page of counts
+        if not holds and all(line != known.what for known in self.broken):
+            self.broken.append(Broken(self.name, self.seed, line, tuple(self.history[-40:])))
         return holds
 
     def value(self, outcome: Outcome, what: str) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -34,14 +33,14 @@ WEIGHTS = {
 STRATEGIES = ("all", "min", "long", "merged")
 
 
-def live_and_die(case: Case, place: Path, world: World, url: str | None, usual: Usual) -> None:
+def live_and_die(
+    case: Case, place: Path, world: World, url: str | None, usual: Usual, operations: int = OPERATIONS
+) -> None:
     """Make a run, kill operations on it until it is used up, and check it after each."""
-    os.environ["TMPDIR"] = str(place / "temporary")
-    (place / "temporary").mkdir(parents=True)
     shadow = new_run(case, place, world, url, rewrites=case.chance(0.6))
     life = Life(shadow, place, usual)
     try:
-        while life.operations < OPERATIONS and shadow.records > FEW_RECORDS:
+        while life.operations < operations and shadow.records > FEW_RECORDS:
             life.step()
         shadow.check_settled()
     except Abandoned:

@@ -54,9 +54,6 @@ def plant_and_delete(case: Case, place: Path, world: World) -> None:
 
 
 def _plant_and_delete(case: Case, place: Path, world: World) -> None:
-    place.mkdir(parents=True)
-    os.environ["TMPDIR"] = str(place / "temporary")
-    (place / "temporary").mkdir()
     shadow = new_run(case, place, world, None, rewrites=False)
     shadow.hashes.update(shadow.look().hashes)
     delete_one(shadow)

@@ -35,7 +35,6 @@ def answer_until_told(path: Path, content: bytes, strategy: str, stop: Path, tel
 
 def predict_meanwhile(case: Case, place: Path, world: World, url: str | None) -> None:
     """Delete, retrain and delete while predictors answer; judge every answer afterwards."""
-    place.mkdir(parents=True)
     shadow = new_run(case, place, world, url, rewrites=case.chance(0.5))
     content: Any = default_rows()[0].content
     stop = place / "stop"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from attacks import adapter
@@ -21,8 +20,6 @@ STEPS = 180
 
 def share_a_source(case: Case, place: Path, world: World) -> None:
     """Delete different records through different runs at once, round after round, with kills in some."""
-    os.environ["TMPDIR"] = str(place / "temporary")
-    (place / "temporary").mkdir(parents=True)
     rows = default_rows()
     file = write_source(place / "source", rows, PADDING)
     config = config_of(world, place / "source", "data.erase=rewrite")

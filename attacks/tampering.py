@@ -24,10 +24,6 @@ COMPLETE, NOTHING_CHANGED, PENDING = 0, 2, 3
 
 def tamper(case: Case, place: Path, world: World, attempt: str) -> None:
     """Make a run with a deletion, tamper with it, and check that it refuses or tells."""
-    place.mkdir(parents=True)
-    os.environ["TMPDIR"] = str(place / "temporary")
-    os.environ["FEDSGT_STATE"] = str(place / "state")
-    (place / "temporary").mkdir()
     try:
         shadow = new_run(case, place, world, None, rewrites=False)
         shadow.hashes.update(shadow.look().hashes)
@@ -97,7 +93,7 @@ def _older_folder(shadow: Shadow, place: Path) -> None:
 
 def _lost_state(shadow: Shadow, place: Path) -> None:
     """Without the state outside of its folder a run works on."""
-    shutil.rmtree(place / "state", ignore_errors=True)
+    shutil.rmtree(os.environ["FEDSGT_STATE"])
     delete_one(shadow)
     shadow.check_settled()
 
@@ -145,10 +141,11 @@ def _link_among_curves(shadow: Shadow, place: Path) -> None:
 
 def _full_disk(shadow: Shadow, place: Path) -> None:
     """Files stop growing at sizes that hit one writer or another."""
-    for _ in range(12):
-        if shadow.records < 4:
-            break
-        _told(shadow, place, room=int(2 ** shadow.case.rng.uniform(9, 19)))
+    rng = shadow.case.rng
+    for _ in range(24):
+        # Half of them about the size of the ledger's journal, which grows entry by entry.
+        room = rng.uniform(10_000, 90_000) if rng.random() < 0.5 else 2 ** rng.uniform(9, 19)
+        _told(shadow, place, room=int(room))
     shadow.check_settled()
 
 
@@ -171,12 +168,14 @@ def _told(shadow: Shadow, place: Path, room: int | None = None) -> int:
     words.append("--no-retrain")
     limited = run(adapter.command, words) if room is None else run(adapter.command_on_full_disk, words, room)
     code, said = case.value(limited, "the command crashes")
-    case.note(f"{wish}{'' if room is None else f', files of {room} bytes at most'}: exit code {code}: {said.strip()}")
+    said = said.strip()
+    last = said.splitlines()[-1] if said else ""
+    case.note(f"{wish}{'' if room is None else f', files of {room} bytes at most'}: exit code {code}: {last}")
     known = case.value(run(adapter.is_known, shadow.path, key), "the run does not open")
     case.counts[f"exit code {code}"] += 1
     right = {COMPLETE: known, NOTHING_CHANGED: not known, PENDING: known and "in force" in said}
     words_of = "in force" if known else "unknown"
-    case.expect(right.get(code, False), f"exit code {code}, and the deletion is {words_of}: {said.strip()}")
+    case.expect(right.get(code, False), f"exit code {code}, and the deletion is {words_of}: {last}")
     if known:
         after = shadow.look()
         position = after.requests[-1].position

@@ -25,24 +25,28 @@ from tiny_world import LABELS, SLICES, Row, World, image_rows, make_world, pgm, 
 from fedsgt.config import Config  # noqa: E402
 from fedsgt.data.slices import slice_of  # noqa: E402
 
-__all__ = ["Row", "World", "config_of", "fresh_rows", "make_world", "private_place", "slice_number"]
+__all__ = ["Row", "World", "config_of", "fresh_rows", "make_world", "private_place", "settle_in", "slice_number"]
 TRAINING = "train.parquet"
 
 
 @contextmanager
 def private_place(keep: Path | None = None) -> Iterator[Path]:
-    """Yield a folder for everything that the campaigns write, state and temporary files too; remove it."""
-    before = {name: os.environ.get(name) for name in ("FEDSGT_STATE", "TMPDIR")}
+    """Yield a folder for everything that the campaigns write, and remove it, unless it is to be kept."""
+    if keep is not None:
+        keep.mkdir(parents=True, exist_ok=True)
+        yield keep.resolve()
+        return
     with tempfile.TemporaryDirectory(prefix="fedsgt-attacks-", ignore_cleanup_errors=True) as made:
-        place = Path(made) if keep is None else keep
-        for name, folder in (("FEDSGT_STATE", "state"), ("TMPDIR", "temporary")):
-            (place / folder).mkdir(parents=True, exist_ok=True)
-            os.environ[name] = str(place / folder)
-        try:
-            yield place
-        finally:
-            for name, value in before.items():
-                os.environ.pop(name) if value is None else os.environ.__setitem__(name, value)
+        yield Path(made)
+
+
+def settle_in(place: Path) -> Path:
+    """Make this process keep state and temporary files below `place`; return the folder to work in."""
+    for variable, name in (("FEDSGT_STATE", "state"), ("TMPDIR", "temporary")):
+        (place / name).mkdir(parents=True)
+        os.environ[variable] = str(place / name)
+    (place / "work").mkdir()
+    return place / "work"
 
 
 def config_of(world: World, source: Path, *overrides: str) -> Config:
