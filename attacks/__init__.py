@@ -1,1 +1,1 @@
-"""Attacks on the promises of a run: seeded, bounded campaigns of kills, races, planted files and tampering."""
+"""Attacks on the promises of a run: seeded campaigns of kills, races, planted files and tampering."""

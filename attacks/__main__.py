@@ -1,4 +1,4 @@
-"""`python -m attacks [NAME...]`: attack runs, and print one page of counts; exit code 1 if a promise broke."""
+"""`python -m attacks [NAME...]`: attack runs and print one page of counts; exit code 1 if a promise broke."""
 
 from __future__ import annotations
 
@@ -33,7 +33,9 @@ def _asked(words: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--kills", type=int, default=320, help="number of kills; default 320")
     parser.add_argument("--minutes", type=float, default=10.0, help="begin no case after this; default 10")
     parser.add_argument("--jobs", type=int, default=2, help="cases at the same time; default 2")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write counts and broken promises there too")
+    parser.add_argument(
+        "--json", type=Path, metavar="FILE", help="write counts and broken promises there too"
+    )
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="work in this folder and leave it")
     return parser.parse_args(words)
 

@@ -26,7 +26,6 @@ from fedsgt.proof import rebuild as rebuilding
 from fedsgt.proof.audit import audit
 from fedsgt.proof.rebuild_process import not_rebuilt
 from fedsgt.proof.verify import verify
-from fedsgt.reporting import charts  # loaded once, before any child is forked
 from fedsgt.reporting.report import write_report
 from fedsgt.runs import folder as folders
 from fedsgt.runs.folder import RunFolder, open_run
@@ -130,7 +129,9 @@ def look(path: Path, tell: Tell) -> Look:
     described = live.description
     # By the bytes on disk, not by what a manifest says.
     files = {key: path / "modules" / key / "module.safetensors" for key in present}
-    hashes = {key: hashlib.sha256(file.read_bytes()).hexdigest() for key, file in files.items() if file.is_file()}
+    hashes = {
+        key: hashlib.sha256(file.read_bytes()).hexdigest() for key, file in files.items() if file.is_file()
+    }
     return Look(
         id=described.id,
         position=entries[-1].position,

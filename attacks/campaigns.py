@@ -74,7 +74,7 @@ def attack(plan: Plan, say: Say) -> list[Result]:
         arena = Arena(plan, place)
         for number, name in enumerate(plan.names):
             # Kills take most of the time; the others share what is left evenly.
-            shares = [4 if one.startswith("kills") else 1 for one in plan.names[number:]]
+            shares = [6 if one.startswith("kills") else 1 for one in plan.names[number:]]
             left = max(0.0, deadline - time.monotonic()) * shares[0] / sum(shares)
             begun, result = time.monotonic(), Result(name)
             _run_cases(arena, name, result, begun + left, say)
@@ -134,7 +134,7 @@ def _cases(arena: Arena, name: str, result: Result, say: Say) -> Iterator[tuple[
         yield from ((Case(f"tampering/{one}", seed), _tampering(arena, one)) for one in chosen)
         return
     database, _, number = rest.partition("/") if campaign in ("kills", "predictors") else ("", "", rest)
-    databases = [database] if database else _databases(campaign, result, say)
+    databases = [one for one in _databases(campaign, result, say) if database in ("", one)]
     numbers = iter([int(number)]) if number else count()
     for index in numbers:
         for one in databases:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from attacks import adapter
-from attacks.adapter import Look, Wish
+from attacks.adapter import Wish
 from attacks.case import Abandoned, Case
 from attacks.children import Kill, Outcome, run
 from attacks.shadow import Shadow
@@ -68,7 +68,9 @@ def measure_usual(place: Path, world: World, url: str | None) -> Usual:
     shadow = new_run(case, place, world, url, rewrites=True)
     life = Life(shadow, place, {})
     for name in WEIGHTS:
-        life.step(name)
+        life.operations += 1
+        life._tally(name, None, life._operate(name, None))
+        life.before = shadow.look()
     return life.usual
 
 
@@ -81,10 +83,9 @@ class Life:
         self.before = shadow.look()
         shadow.hashes.update(self.before.hashes)
 
-    def step(self, name: str | None = None) -> None:
+    def step(self) -> None:
         """Carry out an operation, killed or not, and check the run."""
-        case, shadow = self.case, self.shadow
-        name = name or self._drawn()
+        case, shadow, name = self.case, self.shadow, self._drawn()
         self.operations += 1
         kill = self._kill(name)
         case.note(f"{name}, {'not killed' if kill is None else f'killed {kill}'}")
@@ -171,7 +172,11 @@ class Life:
     def _exportable(self) -> list[int]:
         there = self.shadow.path / "export"
         depths = enumerate(map(len, self.before.prefixes))
-        return [number for number, depth in depths if depth and not (there / f"sequence-{number}-{depth}").exists()]
+        return [
+            number
+            for number, depth in depths
+            if depth and not (there / f"sequence-{number}-{depth}").exists()
+        ]
 
     def _wish(self, name: str) -> Wish:
         rng, shadow = self.case.rng, self.shadow
@@ -197,7 +202,9 @@ class Life:
         )
         case.note("in force" if known else "unknown")
         if not known and (outcome.trouble or case.chance(0.4)):
-            case.expect(len(shadow.look().requests) == len(self.before.requests), "an unknown request is there")
+            case.expect(
+                len(shadow.look().requests) == len(self.before.requests), "an unknown request is there"
+            )
             return outcome
         self._repeat(wish, key, known)
         return outcome
@@ -208,7 +215,9 @@ class Life:
         again = case.value(run(adapter.delete, shadow.path, [wish], key), "a request cannot be repeated")
         case.counts["requests repeated"] += 1
         case.expect(again["repeated"] == known, "a repeated request is answered as if it were new, or not")
-        case.expect(again["groups"] == shadow.hit(wish, self.before), "a request hit other groups than its own")
+        case.expect(
+            again["groups"] == shadow.hit(wish, self.before), "a request hit other groups than its own"
+        )
         after = shadow.look()
         case.expect(len(after.requests) == len(self.before.requests) + 1, "a repeated request is there twice")
         shadow.apply(wish, self.before, again["position"])

@@ -1,10 +1,11 @@
-"""Planted artefacts: dead files, links, strays and unfinished files in a run, of which a deletion leaves none."""
+"""Planted artefacts: dead files, links, strays and unfinished files, of which a deletion leaves none."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from attacks import adapter
@@ -31,7 +32,10 @@ PLANTS: dict[str, dict[str, str]] = {
     "activations of an unknown slice": {f"cache/{'0' * 64}/x.activations": SECRET},
     "export": {"export/mine/fedsgt.json": NOTE, "export/mine/adapter model": SECRET},
     "export without a note": {"export/.mine.0123/adapter_model.safetensors": SECRET},
-    "export of a module long gone": {"export/old/fedsgt.json": NOTE.replace("KEY", "1" * 64), "export/old/m": SECRET},
+    "export of a module long gone": {
+        "export/old/fedsgt.json": NOTE.replace("KEY", "1" * 64),
+        "export/old/m": SECRET,
+    },
     "evaluation": {"evaluation.json": json.dumps({"position": 2, "said": SECRET})},
     "report": {"report.html": f'<meta name="fedsgt-ledger" content="2">{SECRET}'},
     "metrics": {"metrics.jsonl": json.dumps({"module": "KEY", "said": SECRET}) + "\n"},
@@ -40,17 +44,15 @@ PLANTS: dict[str, dict[str, str]] = {
     "unfinished write": {f"modules/KEY/.{UNFINISHED}.module.safetensors": SECRET},
     "unfinished write at the top": {f".{UNFINISHED}.evaluation.json": SECRET},
 }
-# Places of links. While one of them is there, a deletion is refused with nothing changed, or removes the link.
+# Places of links. While one of them is there, a deletion is refused, or removes the link.
 LINKS = ("export/linked", "export", "tensorboard", "tensorboard/events", "mlflow.db", "report.html", "rounds")
 FOREIGN = "notes.txt"
 
 
 def plant_and_delete(case: Case, place: Path, world: World) -> None:
     """Plant a random choice of dead files and at times a link, delete, and look for what is left."""
-    try:
+    with suppress(Abandoned):
         _plant_and_delete(case, place, world)
-    except Abandoned:
-        pass
 
 
 def _plant_and_delete(case: Case, place: Path, world: World) -> None:
@@ -63,7 +65,9 @@ def _plant_and_delete(case: Case, place: Path, world: World) -> None:
         case.note(f"plants: {name}")
         for file, text in PLANTS[name].items():
             key, mark = case.rng.choice(keys), case.rng.choice(marks)
-            write_dead(shadow.path, *(part.replace("KEY", key).replace("MARK", mark) for part in (file, text)))
+            write_dead(
+                shadow.path, *(part.replace("KEY", key).replace("MARK", mark) for part in (file, text))
+            )
     case.counts["kinds planted"] += len(chosen)
     foreign = case.chance(0.3)
     if foreign:  # no file of a run: it is named by the audit, and left
@@ -78,12 +82,16 @@ def _plant_and_delete(case: Case, place: Path, world: World) -> None:
 
 def _check(shadow: Shadow, foreign: bool) -> None:
     case, path = shadow.case, shadow.path
-    left = [file.relative_to(path).as_posix() for file in _files(path) if SECRET.encode() in file.read_bytes()]
+    left = [
+        file.relative_to(path).as_posix() for file in _files(path) if SECRET.encode() in file.read_bytes()
+    ]
     case.expect(not left, f"planted files are left: {left}")
     found = case.value(run(adapter.problems, path), "the audit fails")
     named = [name for name, _ in found]
     case.expect(named == [FOREIGN] * foreign, f"the audit names {found}")
-    case.expect(not foreign or (path / FOREIGN).read_text() == "mine", "a file that is not the run's was changed")
+    case.expect(
+        not foreign or (path / FOREIGN).read_text() == "mine", "a file that is not the run's was changed"
+    )
     look = shadow.look()
     shadow.check_state(look, look)
     missing = case.value(run(adapter.certified, path), "certificates cannot be checked")
@@ -134,7 +142,7 @@ def delete_one(shadow: Shadow) -> None:
 
 
 def write_dead(path: Path, name: str, text: str) -> None:
-    """Write a file into the run as if it had been there before any request; lines go after those there are."""
+    """Write a file into the run as if it were older than any request; lines are added at the end."""
     place = path / name
     if place.parent.is_file():  # the empty file in place of destroyed activations
         place.parent.unlink()

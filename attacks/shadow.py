@@ -149,7 +149,7 @@ class Shadow:
         case.expect(not found[1] & self.killed, "an answer names dead modules")
 
     def _check_audit(self, found: dict[str, str]) -> None:
-        """Check that the audit complains of nothing but remains of killed writers, and of those not for long."""
+        """Check that the audit names nothing but remains of killed writers, and those not for long."""
         remains = {name: said for name, said in found.items() if any(word in said for word in REMAINS)}
         self.case.counts["remains of killed writers"] += len(remains.keys() - self.remains.keys())
         bad = {name: said for name, said in found.items() if name not in remains or name in self.doomed}

@@ -142,7 +142,7 @@ def _link_among_curves(shadow: Shadow, place: Path) -> None:
 def _full_disk(shadow: Shadow, place: Path) -> None:
     """Files stop growing at sizes that hit one writer or another."""
     rng = shadow.case.rng
-    for _ in range(24):
+    for _ in range(16):
         # Half of them about the size of the ledger's journal, which grows entry by entry.
         room = rng.uniform(10_000, 90_000) if rng.random() < 0.5 else 2 ** rng.uniform(9, 19)
         _told(shadow, place, room=int(room))

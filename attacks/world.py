@@ -25,7 +25,16 @@ from tiny_world import LABELS, SLICES, Row, World, image_rows, make_world, pgm, 
 from fedsgt.config import Config  # noqa: E402
 from fedsgt.data.slices import slice_of  # noqa: E402
 
-__all__ = ["Row", "World", "config_of", "fresh_rows", "make_world", "private_place", "settle_in", "slice_number"]
+__all__ = [
+    "Row",
+    "World",
+    "config_of",
+    "fresh_rows",
+    "make_world",
+    "private_place",
+    "settle_in",
+    "slice_number",
+]
 TRAINING = "train.parquet"
 
 

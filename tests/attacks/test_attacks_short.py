@@ -16,7 +16,6 @@ CASES = (
     "kills/postgresql/0",
     "sources/0",
     "planted/0",
-    "planted/1",
     "predictors/sqlite/0",
     "tampering",
 )
