@@ -24,7 +24,8 @@ def answer_until_told(path: Path, content: bytes, strategy: str, stop: Path, tel
     """Ask one predictor again and again until the file `stop` is there; return all answers."""
     from fedsgt.serving.predictor import Predictor
 
-    predictor, answers = Predictor(path, strategy), []
+    predictor = Predictor(path, strategy)
+    answers: list[Answer] = []
     tell("ready")
     while not stop.exists():
         begun = time.monotonic()
