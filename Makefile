@@ -2,12 +2,12 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
-SOURCES := src tests benchmarks scripts experiments
+SOURCES := src tests benchmarks scripts experiments attacks
 
 # Keep each test module in one worker, in folder order, so that the slowest do not start last.
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadscope --no-loadscope-reorder
 
-.PHONY: help demo test test-faults test-slow test-all lint types format bench bench-core bench-train bench-unlearn bench-flower experiments experiments-quick docs clean
+.PHONY: help demo test test-faults test-slow test-all lint types format bench bench-core bench-train bench-unlearn bench-flower experiments experiments-quick attack docs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -71,6 +71,9 @@ experiments: $(VENV)/weights ## the paper's experiments: takes hours, measures o
 
 experiments-quick: $(VENV)/dev ## every experiment in small, on digits, in minutes
 	$(BIN)/python -m experiments --quick
+
+attack: $(VENV)/dev ## attack runs: 320 kills, races, planted files, tampering; counts at the end (10 minutes)
+	$(BIN)/python -m attacks
 
 docs: $(VENV)/dev ## check that the commands in the documents run and that what they name exists
 	$(BIN)/python -m pytest tests/docs

@@ -15,7 +15,7 @@ PACKAGE = Path(fedsgt.__file__).parent
 
 # Folders without tests of their own, and those that test something outside the package.
 NO_TESTS = {"helpers", "fixtures"}
-OUTSIDE_THE_PACKAGE = {"docs", "experiments"}
+OUTSIDE_THE_PACKAGE = {"attacks", "docs", "experiments"}
 
 # Shorter modules hold a few names, and are tested with the modules that use them.
 LINES_WITHOUT_A_TEST_FILE = 40
