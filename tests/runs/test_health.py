@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from paper_run import code, delete, describe, fill, paper_run, rebuild
 
+from fedsgt.files.tensors import Tensors
 from fedsgt.runs.folder import RunFolder, open_run
 from fedsgt.runs.health import MADE_OTHERWISE, module_health, problem_lines
 from fedsgt.store import Modules, Origin
@@ -41,7 +42,12 @@ def watch_reading(folder: RunFolder, monkeypatch: pytest.MonkeyPatch) -> list[st
     """Return a list that gets the key of each module whose tensors are read."""
     read: list[str] = []
     plain = Modules.get
-    monkeypatch.setattr(Modules, "get", lambda self, key: (read.append(key), plain(self, key))[1])
+
+    def watched(self: Modules, key: str) -> Tensors:
+        read.append(key)
+        return plain(self, key)
+
+    monkeypatch.setattr(Modules, "get", watched)
     return read
 
 

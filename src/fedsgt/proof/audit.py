@@ -206,10 +206,10 @@ def _incomplete_requests(folder: RunFolder) -> list[Finding]:
 
 
 def _vanished(client: str, count: int) -> Finding:
-    """Return the finding that records of a client left their source, and that modules still depend on them."""
+    """Return the finding that records left a client's source and that modules still depend on them."""
     problem = (
-        f"{counted(count, 'record')} that modules depend on left the source and were not deleted here; if they "
-        "were to be deleted: fedsgt unlearn RUN --subject ID"
+        f"{counted(count, 'record')} that modules depend on left the source and were not deleted here; if "
+        "they were to be deleted: fedsgt unlearn RUN --subject ID"
     )
     return Finding(f"client {client}", "its records", problem)
 

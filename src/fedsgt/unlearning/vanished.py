@@ -1,4 +1,4 @@
-"""Records that have left their source and not the run: modules still depend on them until they are deleted."""
+"""Records that have left their source and not the run: modules still depend on them."""
 
 from __future__ import annotations
 
