@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from fedsgt.data import ROW, Client
-from fedsgt.data.sources.parquet import rewrite_parquet, sweep_rewrites, training_file
+from fedsgt.data.sources.parquet import other_links, rewrite_parquet, sweep_rewrites, training_file
 from fedsgt.errors import InputError
 from fedsgt.files.encoding import frames
 from fedsgt.runs.description import Description
@@ -24,6 +24,7 @@ from fedsgt.runs.folder import RunFolder
 from fedsgt.runs.records import ClientData, load_run_clients
 from fedsgt.runs.register import Registers
 from fedsgt.runs.state import DeletedData, Live
+from fedsgt.words import counted
 
 RowsByFile: TypeAlias = dict[Path, dict[str, str]]
 PartJson: TypeAlias = Mapping[str, Any]
@@ -232,10 +233,15 @@ def _erased(folder: RunFolder, planned: SourceOutcome, gone: Collection[str]) ->
     if not gone:
         return replace(planned, action="left", rows=0, reason="none of the rows is in it any more")
     try:
+        others = other_links(planned.path)
         went = rewrite_parquet(planned.path, folder.config.data.id_column, gone)
     except InputError as error:
         return replace(planned, action="left", reason=_without_folder(str(error), planned.path))
-    return replace(planned, rows=went)
+    except OSError as error:
+        return replace(planned, action="left", reason=f"it cannot be looked at ({error.strerror})")
+    # A rewrite puts a new file in place of one name; those of the old one lead to all rows as before.
+    kept = f"the old file, with the rows, has {counted(others, 'other name')} (hard links)" if others else None
+    return replace(planned, rows=went, reason=kept)
 
 
 def _without_folder(text: str, path: Path) -> str:

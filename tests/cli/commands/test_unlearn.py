@@ -149,7 +149,7 @@ def test_a_file_that_cannot_be_written_is_said_loudly(
     told = json.loads(done.stdout)
     (source,) = told["sources"]
     assert (source["action"], source["rows"]) == ("left", told["records"])
-    assert "deleted records are still in train.parquet" in done.stderr
+    assert "deleted records are still there, train.parquet: " in done.stderr
     certificate = json.loads(Path(told["certificate"]).read_text())["body"]
     assert certificate["sources"] == [source]
     assert "source" not in {artefact["kind"] for artefact in certificate["destroyed"]}

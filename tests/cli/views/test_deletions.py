@@ -36,6 +36,8 @@ def test_an_answer_says_what_is_left(folder: RunFolder) -> None:
     answer = delete(folder, 1)
     assert answer_text(folder, answer).splitlines() == [
         f"request no. {answer.position}: 1 record deleted, groups hit: 1; 3 modules destroyed",
+        "client     client-1: 1 record (slice 0); 1 record is left",
+        f"files      {len(answer_json(folder, answer)['files_destroyed'])} files of the run destroyed or cut",
         "serving    1 module in 1 sequence, the longest of 1 group",
         f"certificate {answer.certificate}",
     ]

@@ -72,9 +72,10 @@ def warnings_of(answer: Receipt) -> list[str]:
         f"{path} cannot be read, so deleted records were not taken out of it" for path in answer.unreadable
     ]
     kept = [
-        f"deleted records are still in {source['file']}: {source['reason']}"
+        f"deleted records are still there, {source['file']}: {source['reason']}"
         for source in answer.sources
-        if source["action"] == "left" and source["rows"] and not source["reason"].startswith("data.erase")
+        # That a file stays as it is by its owner's wish is in the answer, and needs no warning.
+        if source["rows"] and source["reason"] and not source["reason"].startswith("data.erase")
     ]
     return [*unread, *kept, *answer.key_changes]
 
@@ -93,7 +94,9 @@ def source_text(source: Mapping[str, Any]) -> str:
     """Return what happens to a file of the clients' records, in words."""
     rows = counted(source["rows"], "row")
     if source["action"] == "rewritten":
-        return f"{source['file']}: rewritten without {rows}"
+        return f"{source['file']}: rewritten without {rows}" + (
+            f", but {source['reason']}" if source["reason"] else ""
+        )
     return f"{source['file']}: not changed, {rows} left in it ({source['reason']})"
 
 
