@@ -240,7 +240,9 @@ def _erased(folder: RunFolder, planned: SourceOutcome, gone: Collection[str]) ->
     except OSError as error:
         return replace(planned, action="left", reason=f"it cannot be looked at ({error.strerror})")
     # A rewrite puts a new file in place of one name; those of the old one lead to all rows as before.
-    kept = f"the old file, with the rows, has {counted(others, 'other name')} (hard links)" if others else None
+    kept = (
+        f"the old file, with the rows, has {counted(others, 'other name')} (hard links)" if others else None
+    )
     return replace(planned, rows=went, reason=kept)
 
 

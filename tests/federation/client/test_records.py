@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -199,3 +200,15 @@ def test_an_enrolment_of_an_earlier_version_gets_a_register(federation: Federati
     assert "a03" not in own.files.read(f"{REGISTERS}/{run}.json").decode(), "hashes only"
     rewrite_parquet(federation.source("a"), "id", ["a03"])
     assert own.holds(run, "a03")
+
+
+def test_a_newer_state_is_refused_and_an_older_one_read(federation: Federation) -> None:
+    own, run = federation.own("a"), federation.run().description.id
+    name = f"state/enrolments/{run}.json"
+    entry = json.loads(own.files.read(name))
+    assert entry.pop("format") == 1
+    own.files.write(name, json.dumps(entry).encode())
+    assert [found.run for found in own.enrolments()] == [run], "files of earlier versions have no number"
+    own.files.write(name, json.dumps({**entry, "format": 2}).encode())
+    with pytest.raises(InputError, match="made by a newer version of fedsgt"):
+        own.enrolments()

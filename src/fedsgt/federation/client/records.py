@@ -6,9 +6,11 @@ Ids and salt stay on this machine. Others see hashes of ids under the salt, whic
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 from collections.abc import Collection, Iterable
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Literal, TypeVar
@@ -22,6 +24,7 @@ from fedsgt.errors import InputError, ShareableError
 from fedsgt.federation.settings import ClientSettings
 from fedsgt.files.durable import read_limited
 from fedsgt.files.encoding import frames
+from fedsgt.files.formats import check_format
 from fedsgt.files.optional import require
 from fedsgt.runs.artefacts import bury_activations
 from fedsgt.store import Folder
@@ -38,9 +41,11 @@ RunId = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
 
 
 class StateFile(BaseModel):
-    """A file of the client's state."""
+    """A file of the client's state; files of earlier versions may lack the format."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    format: Literal[1] = 1
 
 
 class Enrolment(StateFile):
@@ -55,7 +60,6 @@ class Enrolment(StateFile):
 class RegisteredIds(StateFile):
     """Register of a run: salted hashes of the ids that the client took part with (definition 12)."""
 
-    format: Literal[1] = 1
     slices: list[list[Hash]]
     """Hashes of each slice, sorted."""
 
@@ -68,7 +72,6 @@ class RegisteredIds(StateFile):
 class Withdrawn(StateFile):
     """Salted hashes of withdrawn records: withdrawn from every run, or from single ones."""
 
-    format: Literal[1] = 1
     everywhere: list[Hash] = []
     runs: dict[RunId, list[Hash]] = {}
 
@@ -227,8 +230,11 @@ class ClientRecords:
 
     def read(self, name: str, form: type[Form]) -> Form:
         """Read a file of the client's state; raise `KeyError` if it is not there."""
+        data, where = self.files.read(name), self.files.path(name)
+        with suppress(json.JSONDecodeError, UnicodeDecodeError):  # what is no JSON is told below
+            check_format(json.loads(data), form.model_fields["format"].default, where)
         try:
-            return form.model_validate_json(self.files.read(name))
+            return form.model_validate_json(data)
         except ValidationError as error:
             problem = first_problem(error, "the whole")
             raise InputError(

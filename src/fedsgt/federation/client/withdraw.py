@@ -31,7 +31,6 @@ LATER = "kept: the same command, or the next start of fedsgt client, sends it ag
 class Pending(StateFile):
     """File of a withdrawal that is not finished."""
 
-    format: Literal[1] = 1
     petitions: list[Envelope]
     """Signed requests that were not answered yet, under the name that files of earlier versions have."""
     records: list[Hash]
