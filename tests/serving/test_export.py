@@ -75,3 +75,30 @@ def test_a_deletion_that_comes_in_meanwhile_stops_it(
     with pytest.raises(InputError, match="a deletion came in meanwhile; nothing was exported"):
         export_sequence(folder, 1, None, None)
     assert not (folder.path / "export").exists()
+
+
+def test_what_a_killed_export_left_goes_with_the_next_one_and_the_next_training(folder: RunFolder) -> None:
+    left = folder.path / "export" / ".sequence-0-1.0123"
+    left.mkdir(parents=True)
+    (left / "adapter_model.safetensors").write_bytes(b"half")
+    target = export_sequence(folder, 0, 1, None)
+    assert not left.exists()
+    assert (target / "fedsgt.json").is_file()
+    left.mkdir()
+    folder.sweep()
+    assert not left.exists()
+    assert target.is_dir()
+
+
+def test_an_export_appears_with_its_note(folder: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A deletion must find out which modules are in it, whenever the exporting process was killed."""
+    seen: list[set[str]] = []
+    plain = Path.replace
+
+    def watched(self: Path, target: Path) -> Path:
+        seen.append({path.name for path in self.iterdir()} if self.is_dir() else set())
+        return plain(self, target)
+
+    monkeypatch.setattr(Path, "replace", watched)
+    export_sequence(folder, 0, 1, None)
+    assert {"fedsgt.json", "adapter_config.json", "adapter_model.safetensors"} in seen

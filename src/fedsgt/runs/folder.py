@@ -26,6 +26,7 @@ from fedsgt.runs.artefacts import (
     CERTIFICATES,
     CONFIG,
     DESCRIPTION,
+    EXPORTS,
     LEDGER,
     LOCK,
     NEXT_DESCRIPTION,
@@ -181,7 +182,15 @@ class RunFolder:
 
     def sweep(self) -> None:
         """Remove files that killed writers left, and files that the described run does not need."""
+        with self._store_lock.held():
+            self.sweep_exports()
         sweep(self)
+
+    def sweep_exports(self) -> None:
+        """Remove exports that killed processes left half written; the caller must hold the store's lock."""
+        # Exports are written under that lock, so whatever has a dotted name now is nobody's work.
+        for left in (self.path / EXPORTS).glob(".*"):
+            remove_tree(left)
 
     @contextmanager
     def locked(self) -> Iterator[None]:

@@ -33,9 +33,10 @@ def export_sequence(folder: RunFolder, sequence: int, depth: int | None, output:
             raise InputError(
                 f"{folder.path}: a deletion came in meanwhile; nothing was exported, export again"
             )
-        export_module(stack, [folder.modules.get(key) for key in chosen], target, base)
+        folder.sweep_exports()
         # The note tells a later deletion which modules are in the export.
-        (target / EXPORT_NOTE).write_text(json.dumps({"modules": chosen}) + "\n", encoding="utf-8")
+        notes = {EXPORT_NOTE: json.dumps({"modules": chosen}) + "\n"}
+        export_module(stack, [folder.modules.get(key) for key in chosen], target, base, notes)
     return target
 
 

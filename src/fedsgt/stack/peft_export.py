@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +26,16 @@ CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 INSIDE, INSIDE_PROMPT = "base_model.model.", "base_model."
 
 
-def export_module(stack: Stack, modules: Sequence[Tensors], folder: Path, base: str) -> None:
+def export_module(
+    stack: Stack,
+    modules: Sequence[Tensors],
+    folder: Path,
+    base: str,
+    notes: Mapping[str, str] | None = None,
+) -> None:
     """Write a chain of modules, root first, as one adapter with the last one's head.
+
+    `notes` has further files, by name, which appear with the adapter.
 
     `base` is the name under which others load the backbone: `PeftModel.from_pretrained` on that model gives
     the stack's logits. Prefix tuning can be exported for BERT and RoBERTa, with modules in all layers.
@@ -37,7 +45,7 @@ def export_module(stack: Stack, modules: Sequence[Tensors], folder: Path, base: 
     tensors, config = WRITERS[stack.settings.kind](stack, modules)
     config.base_model_name_or_path, config.inference_mode = base, True
     config.task_type = None if stack.backbone.model.main_input_name == "pixel_values" else "SEQ_CLS"
-    _write(folder, tensors, _config_text(config))
+    _write(folder, tensors, {CONFIG: _config_text(config), **(notes or {})})
 
 
 def _lora(stack: Stack, modules: Sequence[Tensors]) -> tuple[Tensors, PeftConfig]:
@@ -155,7 +163,7 @@ def _config_text(config: PeftConfig) -> str:
     return json.dumps(known, indent=2, sort_keys=True) + "\n"
 
 
-def _write(folder: Path, tensors: Tensors, config: str) -> None:
+def _write(folder: Path, tensors: Tensors, texts: Mapping[str, str]) -> None:
     """Write the adapter whole or not at all; raise if the folder is not empty."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InputError(f"export: {folder} is there already and not an empty folder; name another (-o)")
@@ -165,7 +173,8 @@ def _write(folder: Path, tensors: Tensors, config: str) -> None:
         beside.mkdir(parents=True)
         whole = {name: np.ascontiguousarray(tensors[name]) for name in sorted(tensors)}
         save_file(whole, beside / WEIGHTS, metadata={"format": "pt"})
-        (beside / CONFIG).write_text(config, encoding="utf-8")
+        for name, text in texts.items():
+            (beside / name).write_text(text, encoding="utf-8")
         beside.replace(folder)
     except (OSError, SafetensorError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
