@@ -169,7 +169,7 @@ def main() -> None:
         place = Path(folder)
         os.environ["FEDSGT_STATE"] = str(
             place / "state"
-        )  # marks on the same disk, and not in the user's home
+        )  # marks on the same disk, not at home
         print("durable requests (answered when the ledger is on disk; files are destroyed after)")
         print(f"{'modules':>8} {'die each':>9} {'p50 ms':>8} {'p99 ms':>8} {'max ms':>8}")
         rows = [latency(modules, place) for modules in SIZES]
