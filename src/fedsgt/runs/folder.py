@@ -10,7 +10,7 @@ import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,12 @@ from fedsgt.runs.artefacts import (
 )
 from fedsgt.runs.dependencies import Dead
 from fedsgt.runs.description import FORMAT, Description
+from fedsgt.runs.description_files import (
+    description_stamps,
+    find_description,
+    keys_in,
+    read_description,
+)
 from fedsgt.runs.destruction import check_links, destroy, sweep
 from fedsgt.runs.register import Register, with_registers
 from fedsgt.runs.state import Live, LiveState
@@ -91,7 +97,9 @@ class RunFolder:
         # The functions do not hold `self`: a cycle would keep the ledger open after the last use of the
         # folder.
         path = self.path
-        return LiveState(self.ledger, lambda code: _find_description(path, code), lambda: _stamps(path))
+        return LiveState(
+            self.ledger, lambda code: find_description(path, code), lambda: description_stamps(path)
+        )
 
     def live(self) -> Live:
         """Return the state of the run at this moment; ask again before every use."""
@@ -161,7 +169,7 @@ class RunFolder:
         else:
             # Before the old description goes: a deletion that comes later would not find modules that no
             # description names.
-            dropped = _keys_of(self.path / DESCRIPTION) - set(live.description.keys.values())
+            dropped = keys_in(self.path / DESCRIPTION) - set(live.description.keys.values())
             destroy(self, Dead.at(live, also=dropped))
             os.replace(file, self.path / DESCRIPTION)
         sync_folder(self.path)
@@ -235,64 +243,6 @@ def read_run(path: Path) -> RunFolder:
         if not any((path / name).is_file() for name in names):
             raise InputError(f"{path}: not a run: it has no {names[0]}")
     return RunFolder(path, load(path / CONFIG), read_description(path))
-
-
-def read_description(path: Path) -> Description:
-    """Read the run's description from disk; whether it is the one in force is not checked."""
-    here = (path / DESCRIPTION).exists() or not (path / NEXT_DESCRIPTION).exists()
-    file = path / (DESCRIPTION if here else NEXT_DESCRIPTION)
-    try:
-        return _parsed(file.read_bytes(), str(path / DESCRIPTION))
-    except OSError as error:
-        raise InputError(f"{file}: cannot be read ({error})") from None
-
-
-def _find_description(path: Path, code: str) -> Description | None:
-    """Return the description with this hash; None if neither file has it."""
-    # The new one first: between two looks it may get the other's name, but never the other way round.
-    for file in (path / NEXT_DESCRIPTION, path / DESCRIPTION):
-        try:
-            data = file.read_bytes()
-        except FileNotFoundError:
-            continue
-        except OSError as error:
-            raise InputError(f"{file}: cannot be read ({error})") from None
-        if hashlib.sha256(data).hexdigest() == code:
-            # Under one name, whichever file it is in, so that it stays the same object when it is renamed.
-            return _parsed(data, str(path / DESCRIPTION))
-    return None
-
-
-# Opening a run reads the same text twice, and callers compare descriptions by identity.
-@lru_cache(maxsize=8)
-def _parsed(data: bytes, where: str) -> Description:
-    try:
-        text = data.decode()
-    except UnicodeDecodeError as error:
-        raise InputError(f"{where}: cannot be read ({error})") from None
-    return Description.read(text, where)
-
-
-def _keys_of(file: Path) -> set[str]:
-    """Return the keys of the modules in a description; none if it cannot be read."""
-    try:
-        return set(_parsed(file.read_bytes(), str(file)).keys.values())
-    except (OSError, InputError):
-        return set()
-
-
-def _stamps(path: Path) -> tuple[tuple[int, ...] | None, ...]:
-    """Return numbers that change whenever one of the files of a description is replaced or written."""
-    return tuple(_stamp(path / name) for name in (NEXT_DESCRIPTION, DESCRIPTION))
-
-
-def _stamp(file: Path) -> tuple[int, ...] | None:
-    try:
-        found = file.stat()
-    except OSError:
-        return None
-    # The time of the last change too, which nobody can set back.
-    return found.st_ino, found.st_mtime_ns, found.st_ctime_ns, found.st_size
 
 
 def ledger_url(path: Path, config: Config) -> str:

@@ -22,7 +22,8 @@ from fedsgt.federation.signed_request import RequestRefused, check_request, read
 from fedsgt.files.encoding import parse_json
 from fedsgt.runs.artefacts import DESCRIPTION
 from fedsgt.runs.description import Description
-from fedsgt.runs.folder import RunFolder, find_runs, open_run, read_description
+from fedsgt.runs.description_files import read_description
+from fedsgt.runs.folder import RunFolder, find_runs, open_run
 from fedsgt.unlearning.recovery import recover
 from fedsgt.unlearning.unlearn import KeyUsed, Receipt, accept_parts, complete
 
