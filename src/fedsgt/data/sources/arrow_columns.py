@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from fedsgt.errors import InputError
@@ -135,17 +135,21 @@ def texts_in(value: object) -> Iterator[bytes]:
 
 def schema_without(schema: Any, gone: Iterable[bytes]) -> Any:
     """Return the schema without metadata that quotes one of these values of deleted rows."""
-    quoted = _pattern(gone)
+    told = [value for thing in (schema, *schema) for value in (thing.metadata or {}).values()]
+    quoted = _pattern(gone, told)
     fields = [field.with_metadata(_without(field.metadata, quoted)) for field in schema]
     return require("pyarrow").schema(fields, _without(schema.metadata, quoted))
 
 
-def _pattern(values: Iterable[bytes]) -> re.Pattern[bytes] | None:
-    forms = set()
+def _pattern(values: Iterable[bytes], told: Sequence[bytes]) -> re.Pattern[bytes] | None:
+    """Return a pattern of the values that are anywhere in these texts; None if there are none."""
+    longest, forms = max(map(len, told), default=0), set()
     for value in values:
+        if len(value) > longest:  # such as an image
+            continue
         # Metadata is mostly JSON, which writes some letters in another way.
         text = json.dumps(value.decode(errors="replace"))[1:-1].encode()
-        forms |= {form for form in (value, text) if form.strip()}
+        forms |= {form for form in (value, text) if form.strip() and any(form in one for one in told)}
     if not forms:
         return None
     # Whole words only, or the id 7 would be found in every number.

@@ -77,12 +77,16 @@ def rewrite_parquet(path: Path, id_column: str, gone: Collection[str]) -> int:
     try:
         with held_in_place(path) as old:
             sweep_rewrites(path)
-            return _rewrite(path, old, id_column, gone)
+            leaving = _rewrite(path, old, id_column, gone)
     except (OSError, UnicodeDecodeError, arrow.ArrowException, InputError) as error:
         reason = (isinstance(error, OSError) and error.strerror) or one_line(error)
         raise InputError(
             f"{path}: deleted records cannot be taken out of it ({reason}); the file was not changed"
         ) from error
+    if leaving:
+        with reported("sync", path.parent):
+            sync_folder(path.parent)  # the rename itself must be durable too
+    return leaving
 
 
 def _rewrite(path: Path, old: BinaryIO, id_column: str, gone: Collection[str]) -> int:
@@ -103,7 +107,6 @@ def _rewrite(path: Path, old: BinaryIO, id_column: str, gone: Collection[str]) -
             if not leads_to(path, old) or _stamp(old) != stamp:
                 raise InputError("another program changed it meanwhile; try again")
             unfinished.replace(path)
-    sync_folder(path.parent)  # the rename itself must be durable too
     return leaving
 
 
@@ -144,7 +147,10 @@ def _new_schema(source: Any, masks: Sequence[Any], gone: Collection[str]) -> Any
     if any(thing.metadata for thing in (schema, *schema)):
         compute = require("pyarrow.compute")
         texts = {identifier.encode() for identifier in gone}
-        for rows, mask in _groups(source, masks):
+        for number, mask in enumerate(masks):
+            if not mask.false_count:
+                continue
+            rows = source.read_row_group(number)
             texts.update(*map(texts_in, filtered(rows, compute.invert(mask)).to_pylist()))
         schema = schema_without(schema, texts)
     if not any(mask.true_count for mask in masks):
