@@ -167,9 +167,7 @@ def train_one(prepared: Prepared, target: Target, modules: Modules) -> float:
 def main() -> None:
     with tempfile.TemporaryDirectory(dir=sys.argv[1] if len(sys.argv) > 1 else None) as folder:
         place = Path(folder)
-        os.environ["FEDSGT_STATE"] = str(
-            place / "state"
-        )  # marks on the same disk, not at home
+        os.environ["FEDSGT_STATE"] = str(place / "state")  # marks on the same disk, not at home
         print("durable requests (answered when the ledger is on disk; files are destroyed after)")
         print(f"{'modules':>8} {'die each':>9} {'p50 ms':>8} {'p99 ms':>8} {'max ms':>8}")
         rows = [latency(modules, place) for modules in SIZES]

@@ -14,6 +14,7 @@ from command import fedsgt, shown
 from fedsgt.certificates.keys import PublicKey, SigningKey
 from fedsgt.runs import destruction
 from fedsgt.runs.folder import open_run
+from fedsgt.unlearning.unlearn import OutcomeUnknown
 
 REFUSED = "nothing was changed, the deletion is not in force"
 SLICE = ("--client", "client-1", "--slice", "0")
@@ -34,6 +35,32 @@ def test_a_key_that_cannot_be_used_refuses_the_request(run: str, text: str | Non
     assert open_run(Path(run)).live().requests == ()
     key.unlink()
     assert fedsgt("unlearn", run, *SLICE).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("key", "said"), [((), REFUSED), (("--key", "a"), "nothing was changed by this attempt")]
+)
+def test_any_error_before_acceptance_says_so(
+    run: str, key: tuple[str, ...], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr("fedsgt.unlearning.unlearn.content_hash", fail)
+    done = fedsgt("unlearn", run, *SLICE, *key)
+    assert (done.returncode, done.stderr) == (2, f"fedsgt: Input/output error; {said}\n")
+    assert open_run(Path(run)).live().requests == ()
+
+
+def test_an_outcome_that_is_not_known_has_an_exit_code_of_its_own(
+    run: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise OutcomeUnknown("it is not known")
+
+    monkeypatch.setattr("fedsgt.unlearning.unlearn.accept", fail)
+    done = fedsgt("unlearn", run, *SLICE)
+    assert (done.returncode, done.stderr) == (4, "fedsgt: it is not known\n")
 
 
 @pytest.fixture

@@ -62,7 +62,7 @@ def test_watching_tells_a_change_in_a_line(folder: RunFolder, monkeypatch: pytes
     monkeypatch.setattr(time, "sleep", wait)
     lines = shown("status", str(folder.path), "--watch", "--every", "0.5").splitlines()
     assert waits == [0.5] * 3
-    assert [line.partition(": ")[0] for line in lines] == ["position 2", "position 5"]
+    assert [line.partition(": ")[0] for line in lines] == ["position 2", "position 6"]
     assert "1 request served" in lines[1]
 
 

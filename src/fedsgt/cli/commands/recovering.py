@@ -38,6 +38,24 @@ def recover_and_tell(folder: RunFolder) -> Recovery:
 
 
 @contextmanager
+def not_in_force(key: str | None) -> Iterator[None]:
+    """Say with every error that comes before acceptance that the deletion is not in force."""
+    from fedsgt.unlearning.recovery import NOT_IN_FORCE, reason_of
+    from fedsgt.unlearning.unlearn import OutcomeUnknown
+
+    try:
+        yield
+    except OutcomeUnknown as error:
+        typer.echo(f"fedsgt: {error}", err=True)
+        raise typer.Exit(UNKNOWN) from None
+    except (InputError, OSError) as error:
+        told = reason_of(error).removesuffix("; nothing was changed")
+        # A request with the same key may have been accepted before, and nobody could look.
+        words = NOT_IN_FORCE if key is None else "nothing was changed by this attempt"
+        raise InputError(told if told.endswith(NOT_IN_FORCE) else f"{told}; {words}") from None
+
+
+@contextmanager
 def in_force(position: int) -> Iterator[None]:
     """End with exit code 3 if anything fails or stops after the request at this position was accepted."""
     try:

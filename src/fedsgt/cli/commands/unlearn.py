@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fedsgt.cli.commands.options import AsJson
-from fedsgt.cli.commands.recovering import PENDING, UNKNOWN, in_force, recover_and_tell
+from fedsgt.cli.commands.recovering import PENDING, in_force, not_in_force, recover_and_tell
 from fedsgt.cli.signals import exit_on_signals
 from fedsgt.cli.views.deletions import answer_json, answer_text, dry_run_text, warnings_of
 from fedsgt.errors import InputError
@@ -95,7 +95,8 @@ def unlearn(
     _confirm(folder, deletions, key, yes)
     with exit_on_signals():
         # A request that was cut short is in force already; its destruction ends before another begins.
-        recover_and_tell(folder)
+        with not_in_force(key):
+            recover_and_tell(folder)
         answer = forget(folder, deletions, key, as_json)
         if answer.pending is not None:
             raise typer.Exit(PENDING)
@@ -162,21 +163,18 @@ def forget(
 ) -> Receipt:
     """Carry out the deletions as one request, and print the answer."""
     from fedsgt.cli.views.progress import progress
-    from fedsgt.unlearning.unlearn import OutcomeUnknown, Stopped
+    from fedsgt.unlearning.unlearn import Stopped
     from fedsgt.unlearning.unlearn import unlearn as do
 
     # Nothing is printed before the deletion is complete: an answer means that nothing can undo it.
     try:
-        with progress("Destroying") as done:
+        with not_in_force(key), progress("Destroying") as done:
             answer = do(folder, deletions, key, done)
     except Stopped as stopped:
         answer = stopped.receipt
     except (KeyboardInterrupt, SystemExit):
         typer.echo("fedsgt: stopped; nothing was changed, the deletion is not in force", err=True)
         raise
-    except OutcomeUnknown as error:
-        typer.echo(f"fedsgt: {error}", err=True)
-        raise typer.Exit(UNKNOWN) from None
     with in_force(answer.position):
         if as_json:
             typer.echo(json.dumps(answer_json(folder, answer), indent=2))
