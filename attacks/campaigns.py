@@ -54,17 +54,17 @@ class Arena:
     def __init__(self, plan: Plan, place: Path) -> None:
         self.plan, self.place = plan, place
         self.world: World = make_world(place / "world", "image")
-        self._usual: dict[str, kills.Usual] = {}
+        self._usual: kills.Usual = {}
 
-    def usual(self, database: str) -> kills.Usual:
-        """Return what the operations take, measured once for each database."""
-        if database not in self._usual:
-            place = self.place / f"measuring-{database}"
-            found = run(lambda tell: kills.measure_usual(settle_in(place), self.world, _url(database)))
+    def usual(self) -> kills.Usual:
+        """Return what the operations take, measured once; a life corrects it as it goes on."""
+        if not self._usual:
+            place = self.place / "measuring"
+            found = run(lambda tell: kills.measure_usual(settle_in(place), self.world))
             if found.value is None:
                 raise RuntimeError(f"the operations cannot be measured: {found.crash or found.error}")
-            self._usual[database] = found.value
-        return self._usual[database]
+            self._usual = found.value
+        return self._usual
 
 
 def attack(plan: Plan, say: Say) -> list[Result]:
@@ -153,7 +153,7 @@ def result_is_full(campaign: str, index: int, databases: int) -> bool:
 def _act(arena: Arena, campaign: str, database: str) -> Act:
     world = arena.world
     if campaign == "kills":
-        usual = arena.usual(database)
+        usual = arena.usual()
         most = min(kills.OPERATIONS, arena.plan.kills)
         return lambda case, place: kills.live_and_die(case, place, world, _url(database), usual, most)
     if campaign == "predictors":
