@@ -86,16 +86,21 @@ def attack(plan: Plan, say: Say) -> list[Result]:
 def _run_cases(arena: Arena, name: str, result: Result, deadline: float, say: Say) -> None:
     """Run a campaign's cases, several at a time, until there are enough or the time is over."""
     running: list[tuple[Case, Child]] = []
-    todo = _cases(arena, name, result, say)
-    for case, act in todo:
-        if time.monotonic() > deadline:
-            result.skipped.append("the time was over before the last case")
-            break
-        running.append((case, _begin(arena, case, act)))
-        if len(running) >= arena.plan.jobs:
-            _finish(arena, result, *running.pop(0), say)
-    for case, child in running:
-        _finish(arena, result, case, child, say)
+    try:
+        for case, act in _cases(arena, name, result, say):
+            if time.monotonic() > deadline:
+                result.skipped.append("the time was over before the last case")
+                break
+            running.append((case, _begin(arena, case, act)))
+            if len(running) >= arena.plan.jobs:
+                _finish(arena, result, *running[0], say)
+                del running[0]
+        while running:
+            _finish(arena, result, *running[0], say)
+            del running[0]
+    finally:
+        for _, child in running:  # it was interrupted
+            child.end()
 
 
 def _begin(arena: Arena, case: Case, act: Act) -> Child:
