@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from attacks.page import as_json, page
 def main(words: list[str] | None = None) -> None:
     """Run the campaigns; progress goes to standard error, the page to standard output."""
     asked = _asked(words)
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(1))  # so that the folder is removed
     plan = Plan(asked.seed, asked.kills, asked.minutes, tuple(asked.names or NAMES), asked.jobs, asked.keep)
     results = attack(plan, lambda line: print(line, file=sys.stderr, flush=True))
     print(page(plan, results))

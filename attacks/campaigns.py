@@ -54,17 +54,17 @@ class Arena:
     def __init__(self, plan: Plan, place: Path) -> None:
         self.plan, self.place = plan, place
         self.world: World = make_world(place / "world", "image")
-        self._usual: dict[str, kills.Usual] = {}
+        self._usual: kills.Usual = {}
 
-    def usual(self, database: str) -> kills.Usual:
-        """Return what the operations take, measured once for each database."""
-        if database not in self._usual:
-            place = self.place / f"measuring-{database}"
-            found = run(lambda tell: kills.measure_usual(settle_in(place), self.world, _url(database)))
+    def usual(self) -> kills.Usual:
+        """Return what the operations take, measured once; a life corrects it as it goes on."""
+        if not self._usual:
+            place = self.place / "measuring"
+            found = run(lambda tell: kills.measure_usual(settle_in(place), self.world))
             if found.value is None:
                 raise RuntimeError(f"the operations cannot be measured: {found.crash or found.error}")
-            self._usual[database] = found.value
-        return self._usual[database]
+            self._usual = found.value
+        return self._usual
 
 
 def attack(plan: Plan, say: Say) -> list[Result]:
@@ -86,16 +86,21 @@ def attack(plan: Plan, say: Say) -> list[Result]:
 def _run_cases(arena: Arena, name: str, result: Result, deadline: float, say: Say) -> None:
     """Run a campaign's cases, several at a time, until there are enough or the time is over."""
     running: list[tuple[Case, Child]] = []
-    todo = _cases(arena, name, result, say)
-    for case, act in todo:
-        if time.monotonic() > deadline:
-            result.skipped.append("the time was over before the last case")
-            break
-        running.append((case, _begin(arena, case, act)))
-        if len(running) >= arena.plan.jobs:
-            _finish(arena, result, *running.pop(0), say)
-    for case, child in running:
-        _finish(arena, result, case, child, say)
+    try:
+        for case, act in _cases(arena, name, result, say):
+            if time.monotonic() > deadline:
+                result.skipped.append("the time was over before the last case")
+                break
+            running.append((case, _begin(arena, case, act)))
+            if len(running) >= arena.plan.jobs:
+                _finish(arena, result, *running[0], say)
+                del running[0]
+        while running:
+            _finish(arena, result, *running[0], say)
+            del running[0]
+    finally:
+        for _, child in running:  # it was interrupted
+            child.end()
 
 
 def _begin(arena: Arena, case: Case, act: Act) -> Child:
@@ -153,7 +158,7 @@ def result_is_full(campaign: str, index: int, databases: int) -> bool:
 def _act(arena: Arena, campaign: str, database: str) -> Act:
     world = arena.world
     if campaign == "kills":
-        usual = arena.usual(database)
+        usual = arena.usual()
         most = min(kills.OPERATIONS, arena.plan.kills)
         return lambda case, place: kills.live_and_die(case, place, world, _url(database), usual, most)
     if campaign == "predictors":

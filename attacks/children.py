@@ -133,6 +133,7 @@ def _serve(
     try:
         with suppress(OSError, AttributeError):  # elsewhere than on Linux
             ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
         quiet = os.open(os.devnull, os.O_RDWR)
         for number in (0, 1, 2):
             os.dup2(quiet, number)

@@ -62,10 +62,10 @@ def new_run(case: Case, place: Path, world: World, url: str | None, rewrites: bo
     return shadow
 
 
-def measure_usual(place: Path, world: World, url: str | None) -> Usual:
+def measure_usual(place: Path, world: World) -> Usual:
     """Carry out every operation once, unharmed, and return what each took."""
     case = Case("measuring", 0)
-    shadow = new_run(case, place, world, url, rewrites=True)
+    shadow = new_run(case, place, world, None, rewrites=True)
     life = Life(shadow, place, {})
     for name in WEIGHTS:
         life.operations += 1

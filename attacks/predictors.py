@@ -13,7 +13,7 @@ from attacks.kills import STRATEGIES, new_run
 from attacks.shadow import Shadow
 from attacks.world import World, default_rows
 
-DELETIONS = 5
+DELETIONS = 4
 Answer = tuple[float, int | None, frozenset[str]]
 """When it was asked for, the ledger's position (None: exhausted), and the keys that answered."""
 Change = tuple[float, int, set[str]]

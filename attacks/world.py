@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -45,8 +47,15 @@ def private_place(keep: Path | None = None) -> Iterator[Path]:
         keep.mkdir(parents=True, exist_ok=True)
         yield keep.resolve()
         return
-    with tempfile.TemporaryDirectory(prefix="fedsgt-attacks-", ignore_cleanup_errors=True) as made:
-        yield Path(made)
+    made = Path(tempfile.mkdtemp(prefix="fedsgt-attacks-"))
+    try:
+        yield made
+    finally:
+        for _ in range(50):
+            shutil.rmtree(made, ignore_errors=True)
+            if not made.exists():
+                break
+            time.sleep(0.1)  # a child that is just being ended may have written once more
 
 
 def settle_in(place: Path) -> Path:

@@ -17,7 +17,9 @@ CASES = (
     "sources/0",
     "planted/0",
     "predictors/sqlite/0",
-    "tampering",
+    "tampering/older-description",
+    "tampering/older-folder",
+    "tampering/key-corrupt",
 )
 
 
@@ -25,7 +27,7 @@ CASES = (
 def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
     """Run all of them at once: most of the time goes into loading torch."""
     file = tmp_path_factory.mktemp("attacks") / "counts.json"
-    words = [sys.executable, "-m", "attacks", *CASES, "--kills", "10", "--json", str(file)]
+    words = [sys.executable, "-m", "attacks", *CASES, "--kills", "6", "--json", str(file)]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
     assert file.exists(), done.stderr
     told = json.loads(file.read_text())
@@ -37,11 +39,11 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any
 def test_no_promise_is_broken(case: str, results: dict[str, dict[str, Any]]) -> None:
     found = results[case]
     assert found["cases"] >= 1
-    assert found["counts"]["checks"] > 5
+    assert found["counts"]["checks"] >= 5
     assert [f"{one['what']} ({one['repeat']})" for one in found["broken"]] == []
 
 
 def test_operations_were_really_killed(results: dict[str, dict[str, Any]]) -> None:
     counts = [results[case]["counts"] for case in CASES if case.startswith("kills/")]
-    assert all(count["kills"] >= 3 for count in counts)
+    assert all(count["kills"] for count in counts)
     assert all(count["runs settled"] for count in counts)
