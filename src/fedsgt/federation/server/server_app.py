@@ -93,9 +93,9 @@ def _train(grid: Grid, given: dict[str, str], tell: Listener) -> None:
 
 def _rebuild(grid: Grid, given: dict[str, str], tell: Listener, report: Report) -> None:
     from fedsgt.proof.rebuild import rebuild
-    from fedsgt.runs.folder import open_run
+    from fedsgt.runs.folder import read_run
 
-    folder = open_run(Path(given["output"]))
+    folder = read_run(Path(given["output"]))  # a rebuild's folder has no ledger
     access = _access(grid, folder.config.data.partition, given, tell)
     rebuild(folder, int(given["seed"]), lambda line: report("rebuild", **line), access)
 
