@@ -53,13 +53,15 @@ def test_what_was_memorised_is_recognised_before_and_not_after(world: World, tmp
 
 @pytest.mark.parametrize("strategy", ["all", "long", "merged"])
 def test_both_systems_are_the_ones_that_served_and_serve(
-    source: Path, folder: RunFolder, strategy: str
+    source: Path, folder: RunFolder, strategy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Compare with the scores of a copy from before the deletion, and of the run as it is now."""
     unlearn(folder, [Deletion("c0", slices=(0,))])
     found = measure(folder, **(QUICK | {"strategy": strategy}))
     attacked = attacked_of(folder).records
     for path, case in ((source, found.attacks[LOSS].before), (folder.path, found.attacks[LOSS].after)):
+        # The copy from before the deletion opens only where nobody has seen the deletion.
+        monkeypatch.setenv("FEDSGT_STATE", str(tmp_path / f"state of {path.parent.name}"))
         answer = Predictor(path, strategy).predict(attacked)
         assert case is not None
         assert np.concatenate(case.scores) == pytest.approx(

@@ -43,7 +43,6 @@ LOCK, STORE_LOCK = "lock", "store.lock"
 CERTIFICATES, SIGNING_KEY, PUBLIC_KEY = "certificates", "signing.key", "signing.pub"
 METRICS, EVALUATION, REPORT = "metrics.jsonl", "evaluation.json", "report.html"
 TRAFFIC, COMPARED, CACHE = "traffic.json", "compared.json", "cache"
-REGISTERS = "register"
 # Adapters for other software, each with a note of the modules in it.
 EXPORTS, EXPORT_NOTE = "export", "fedsgt.json"
 _KEY = "[0-9a-f]{64}"
