@@ -34,6 +34,7 @@ from fedsgt.serving.export import export_sequence
 from fedsgt.serving.predictor import Exhausted, Predictor
 from fedsgt.unlearning.rejoin import rejoin
 from fedsgt.unlearning.request import Deletion
+from fedsgt.unlearning.subject import delete_subject
 from fedsgt.unlearning.unlearn import recover, unlearn
 
 Wish = tuple[str, tuple[str, ...] | None, tuple[int, ...] | None]
@@ -76,6 +77,11 @@ def delete(path: Path, wishes: list[Wish], key: str | None, tell: Tell) -> dict[
     deletions = [Deletion(client, records=records, slices=slices) for client, records, slices in wishes]
     receipt = unlearn(open_run(path), deletions, key, lambda share: tell("in force"))
     return {"position": receipt.position, "repeated": receipt.repeated, "groups": set(receipt.groups)}
+
+
+def delete_everywhere(paths: list[Path], ids: list[str], tell: Tell) -> list[str]:
+    """Delete ids wherever they are; return what happened in each run."""
+    return [found.state for found in delete_subject([open_run(path) for path in paths], ids)]
 
 
 def settle(path: Path, tell: Tell) -> None:

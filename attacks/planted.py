@@ -41,6 +41,10 @@ PLANTS: dict[str, dict[str, str]] = {
     "metrics": {"metrics.jsonl": json.dumps({"module": "KEY", "said": SECRET}) + "\n"},
     "curves": {"tensorboard/deep/events.1": SECRET},
     "database of curves": {"mlflow.db": SECRET, "mlflow.db-wal": SECRET},
+    "work of a killed process": {
+        "work/0123456789abcdef/records/0.parquet": SECRET,
+        "work/0123456789abcdef.lock": "{}",
+    },
     "unfinished write": {f"modules/KEY/.{UNFINISHED}.module.safetensors": SECRET},
     "unfinished write at the top": {f".{UNFINISHED}.evaluation.json": SECRET},
 }

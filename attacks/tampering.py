@@ -121,7 +121,7 @@ def _key_lost(shadow: Shadow, place: Path) -> None:
     (shadow.path / "signing.key").unlink()
     if _told(shadow, place) == COMPLETE:
         kinds = shadow.case.value(run(adapter.ledger_kinds, shadow.path), "the run does not open")
-        shadow.case.expect("key" in kinds, "a lost signing key was replaced in silence")
+        shadow.case.expect("signing-key" in kinds, "a lost signing key was replaced in silence")
         shadow.check_settled()
 
 

@@ -24,6 +24,7 @@ def test_the_values_are_the_texts_of_ledgers_made_before() -> None:
         "DESTROYED": "destroyed",
         "REBUILT": "rebuilt",
         "BUILT": "built",
+        "KEY": "signing-key",
         "COPIED": "copied",
         "RESTORED": "restored",
     }

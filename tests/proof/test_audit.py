@@ -129,7 +129,7 @@ def test_work_is_listed_and_a_problem_if_its_process_is_gone_or_a_deletion_came(
         request = accept(folder, [Deletion("c0", slices=(1,))]).position
         problem = f"older than request no. {request}"
         assert (name, problem) in [(finding.name, finding.problem) for finding in problems(folder)]
-    found = problems(RunFolder(tmp_path / "copy", folder.config, folder.description))
+    found = problems(RunFolder(tmp_path / "copy", folder.config, folder.description, restoring=True))
     assert [finding.name for finding in found] == [f"work/{path.name}.lock", name]
     left = "left by a killed process; the next command that may write to the run removes it"
     assert {finding.problem for finding in found} == {left}

@@ -27,7 +27,7 @@ class Kind(StrEnum):
     """End of the entries that a copy of a run took over from the original, which it names."""
     RESTORED = "restored"
     """Return from a backup: the mark that was lost, and the requests that were replayed or are missing."""
-    KEY = "key"
+    KEY = "signing-key"
     """Key that signs certificates from here on; it has signed nothing before this entry."""
 
 

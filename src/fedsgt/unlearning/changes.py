@@ -6,11 +6,13 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from fedsgt.ledger.kinds import Kind
 from fedsgt.runs.artefacts import claimed_files
 from fedsgt.runs.dependencies import Dead
 from fedsgt.runs.folder import RunFolder
 from fedsgt.runs.state import Live
 from fedsgt.unlearning.erase import source_plan
+from fedsgt.unlearning.recovery import entry_of
 from fedsgt.unlearning.request import Scope, records_left
 
 
@@ -58,6 +60,13 @@ def client_shares(after: Live, body: Mapping[str, Any]) -> list[ClientShare]:
         )
         for part in body["parts"]
     ]
+
+
+def destroyed_files(folder: RunFolder, position: int) -> list[str]:
+    """Return the names of the run's files that the request at this position destroyed or cut."""
+    condemned = entry_of(folder, Kind.CONDEMNED, position)
+    artefacts = condemned.body["artefacts"] if condemned else []
+    return [artefact["name"] for artefact in artefacts if artefact["kind"] != "source"]
 
 
 def planned_changes(folder: RunFolder, after: Live, body: Mapping[str, Any]) -> Changes:

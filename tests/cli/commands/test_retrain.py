@@ -13,7 +13,7 @@ from fedsgt.data import Columns, labels_of, load_dataset
 
 
 def test_a_client_comes_back(run: str, tmp_path: Path) -> None:
-    shown("unlearn", run, "--client", "1", "--all")
+    shown("unlearn", run, "--client", "1", "--all", "--yes")
     records = load_dataset("digits", Columns(("image",)), split="public", limit=12).records
     ids, images = [record.id for record in records], [record.content[0] for record in records]
     columns = {"id": ids, "label": labels_of(records), "image": images}

@@ -38,7 +38,9 @@ def test_fedcio_trained_deleted_from_served_and_retrained(images: World, file: s
     assert len(served(run)) == 2
     assert open_run(Path(run)).description.group_of == groups
     assert "none depends on deleted data" in shown("audit", run)
-    assert "1 trained now" in shown("unlearn", run, "--client", "c0", "--all"), "the policy is to retrain"
+    assert "1 trained now" in shown("unlearn", run, "--client", "c0", "--all", "--yes"), (
+        "the policy is to retrain"
+    )
 
 
 def served(run: str) -> list[Any]:

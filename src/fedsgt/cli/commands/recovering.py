@@ -39,12 +39,17 @@ def recover_and_tell(folder: RunFolder) -> Recovery:
 
 @contextmanager
 def not_in_force(key: str | None) -> Iterator[None]:
-    """Say with every error that comes before acceptance that the deletion is not in force."""
+    """Say with every error or stop that comes before acceptance that the deletion is not in force."""
     from fedsgt.unlearning.recovery import NOT_IN_FORCE, reason_of
-    from fedsgt.unlearning.unlearn import OutcomeUnknown
+    from fedsgt.unlearning.unlearn import OutcomeUnknown, Stopped
 
     try:
         yield
+    except Stopped:  # after acceptance, with a receipt
+        raise
+    except (KeyboardInterrupt, SystemExit, click.Abort):
+        typer.echo(f"fedsgt: stopped; {NOT_IN_FORCE}", err=True)
+        raise
     except OutcomeUnknown as error:
         typer.echo(f"fedsgt: {error}", err=True)
         raise typer.Exit(UNKNOWN) from None

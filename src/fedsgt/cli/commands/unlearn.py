@@ -92,10 +92,10 @@ def unlearn(
         typer.echo(json.dumps(found.to_json(), indent=2) if as_json else dry_run_text(found))
         return
     folder.check_writable()
-    _confirm(folder, deletions, key, yes)
     with exit_on_signals():
-        # A request that was cut short is in force already; its destruction ends before another begins.
         with not_in_force(key):
+            _confirm(folder, deletions, key, yes)
+            # A request that was cut short is in force already; its destruction ends before another begins.
             recover_and_tell(folder)
         answer = forget(folder, deletions, key, as_json)
         if answer.pending is not None:
@@ -172,9 +172,6 @@ def forget(
             answer = do(folder, deletions, key, done)
     except Stopped as stopped:
         answer = stopped.receipt
-    except (KeyboardInterrupt, SystemExit):
-        typer.echo("fedsgt: stopped; nothing was changed, the deletion is not in force", err=True)
-        raise
     with in_force(answer.position):
         if as_json:
             typer.echo(json.dumps(answer_json(folder, answer), indent=2))

@@ -46,7 +46,7 @@ def answer_text(folder: RunFolder, answer: Receipt) -> str:
     """Return the answer to a request in a few lines; first what somebody must act on."""
     served, prefixes = _served(folder)
     again = " (answered before; nothing new was done)" if answer.repeated else ""
-    lines = [f"NOT COMPLETE: {answer.pending}"] if answer.pending else []
+    lines = [f"the deletion is in force; {answer.pending}"] if answer.pending else []
     if not served:
         lines.append(f"EXHAUSTED: no module is live, nothing is served; next: fedsgt retrain {folder.path}")
     lines += [
@@ -109,12 +109,9 @@ def _shares(folder: RunFolder, answer: Receipt) -> list[ClientShare]:
 
 
 def _destroyed_files(folder: RunFolder, answer: Receipt) -> list[str]:
-    from fedsgt.ledger.kinds import Kind
-    from fedsgt.unlearning.recovery import entry_of
+    from fedsgt.unlearning.changes import destroyed_files
 
-    condemned = entry_of(folder, Kind.CONDEMNED, answer.position)
-    artefacts = condemned.body["artefacts"] if condemned else []
-    return [artefact["name"] for artefact in artefacts if artefact["kind"] != "source"]
+    return destroyed_files(folder, answer.position)
 
 
 def _served(folder: RunFolder) -> tuple[int, list[tuple[int, ...]]]:
