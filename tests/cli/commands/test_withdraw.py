@@ -42,7 +42,10 @@ def pending(federation: Federation, name: str = "a") -> list[Path]:
 def test_slices_and_all_by_the_command(federation: Federation) -> None:
     sizes, run = federation.client("b").slice_sizes(), federation.run().description.id
     shown = fedsgt_withdraw(federation, "--slice", "1", "--dry-run", name="b").stdout
-    assert shown.splitlines()[1:] == [f"run {run}: would delete {sizes[1]} records ({sizes[1]} of slice 1)"]
+    assert shown.splitlines()[1:] == [
+        f"run {run}: would delete {sizes[1]} records ({sizes[1]} of slice 1)",
+        "file records.parquet: rewritten without the withdrawn rows",
+    ]
     assert federation.requests() == []
     assert f"{sizes[1]} records deleted" in fedsgt_withdraw(federation, "--slice", "1", name="b").stdout
     assert federation.client("b").slice_sizes() == (sizes[0], 0, sizes[2])

@@ -113,4 +113,5 @@ def test_outcomes_of_a_withdrawal() -> None:
         "state": "kept",
         "message": "the desk cannot be reached",
         "certificate": None,
+        "file": None,
     }

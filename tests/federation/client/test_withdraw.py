@@ -25,6 +25,7 @@ from fedsgt.certificates.signatures import read_certificate
 from fedsgt.cli.commands.withdraw import withdraw as command
 from fedsgt.data.sources.parquet import rewrite_parquet
 from fedsgt.errors import InputError
+from fedsgt.federation.client import records
 from fedsgt.federation.client.withdraw import Outcome, send_pending, withdraw
 from fedsgt.unlearning.request import Deletion
 from fedsgt.unlearning.unlearn import unlearn
@@ -264,3 +265,27 @@ def test_a_pending_certificate_comes_later(federation: Federation) -> None:
     assert read_certificate(outcome.certificate, PublicKey.read(place)).request.position == told["position"]
     assert pending(federation) == []
     assert len(deleted(federation)) == 1
+
+
+@pytest.mark.usefixtures("desk")
+def test_what_happens_to_the_clients_file_is_told(
+    federation: Federation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planned = fedsgt_withdraw(federation, "--record", "a07", "--dry-run")
+    assert "file records.parquet: rewritten without the withdrawn rows" in planned.stdout
+    done = fedsgt_withdraw(federation, "--record", "a07")
+    assert "file records.parquet: rewritten without the withdrawn rows" in done.stdout
+
+    def refused(path: Path, *others: object) -> int:
+        raise InputError("no room")
+
+    monkeypatch.setattr(records, "rewrite_parquet", refused)
+    failed = fedsgt_withdraw(federation, "--record", "a08", "--json")
+    assert failed.exit_code == 0, "the deletion is in force at the server"
+    (told,) = json.loads(failed.stdout)
+    assert told["file"] == "records.parquet: NOT rewritten (no room)"
+    settings = federation.folder / "a" / "client.toml"
+    settings.write_text(settings.read_text().replace('erase = "rewrite"', 'erase = "tombstone"'))
+    left = fedsgt_withdraw(federation, "--record", "a09")
+    assert "file records.parquet: not changed, the rows are left out when it is read" in left.stdout
+    assert "a09" in federation.ids("a")

@@ -46,7 +46,7 @@ def withdraw(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Delete a client's own data from all runs that it took part in, and from its own source."""
+    """Delete a client's own data from all runs that it took part in, and, if it is set so, from its file."""
     from fedsgt.files.optional import check_flower
 
     check_flower()
@@ -58,9 +58,10 @@ def withdraw(
     settings = load_client(client)
     deletion = _deletion(settings, record or [], records, slices or [], everything)
     if dry_run:
-        shares = locate(ClientRecords(settings), deletion, run)
-        told = [share_json(share) for share in shares]
-        typer.echo(json.dumps(told, indent=2) if as_json else shares_text(shares))
+        own = ClientRecords(settings)
+        shares, file = locate(own, deletion, run), own.told_of_file(run)
+        told = [share_json(share) | {"file": file} for share in shares]
+        typer.echo(json.dumps(told, indent=2) if as_json else shares_text(shares, file))
         return
     outcomes = do(settings, deletion, run)
     # Refused by the server, or kept for later since nobody answered: the data is not deleted yet.

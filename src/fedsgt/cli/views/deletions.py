@@ -188,13 +188,13 @@ def share_json(share: RunShare) -> dict[str, Any]:
     return {"run": share.enrolment.run, "records": len(share.ids), "slices": share.counts()}
 
 
-def shares_text(shares: list[RunShare]) -> str:
-    """Return the records that a withdrawal would delete, a line for each run."""
+def shares_text(shares: list[RunShare], file: str) -> str:
+    """Return the records that a withdrawal would delete, a line for each run, and the fate of the file."""
     lines = ["dry run: nothing was sent or changed"]
     for share in shares:
         parts = ", ".join(f"{count} of slice {index}" for index, count in share.counts().items())
         lines.append(f"run {share.enrolment.run}: would delete {counted(len(share.ids), 'record')} ({parts})")
-    return "\n".join(lines)
+    return "\n".join([*lines, f"file {file}"])
 
 
 def outcome_json(outcome: Outcome) -> dict[str, Any]:
@@ -202,7 +202,14 @@ def outcome_json(outcome: Outcome) -> dict[str, Any]:
     granted = outcome.granted.model_dump(exclude={"certificate"}) if outcome.granted else {}
     place = None if outcome.certificate is None else str(outcome.certificate)
     message = {"message": outcome.message} if outcome.message else {}
-    return {"run": outcome.run, "state": outcome.state, **message, **granted, "certificate": place}
+    return {
+        "run": outcome.run,
+        "state": outcome.state,
+        **message,
+        **granted,
+        "certificate": place,
+        "file": outcome.file or None,
+    }
 
 
 def outcome_text(outcome: Outcome) -> str:
@@ -211,6 +218,7 @@ def outcome_text(outcome: Outcome) -> str:
     if granted is None:
         return f"run {outcome.run}: {outcome.message}"
     end = outcome.message if outcome.certificate is None else f"certificate {outcome.certificate}"
+    end += f"\nfile {outcome.file}" if outcome.file else ""
     return (
         f"run {outcome.run}: request no. {granted.position}: {counted(granted.records, 'record')} deleted, "
         f"groups hit: {_listed(granted.groups)}\n"

@@ -170,11 +170,11 @@ class ClientRecords:
         """Return the hashes of records withdrawn from this run; if `run` is None, from any."""
         return self._withdrawn().of(run)
 
-    def withdraw(self, hashes: Collection[str], stale: Iterable[str], run: str | None = None) -> None:
+    def withdraw(self, hashes: Collection[str], stale: Iterable[str], run: str | None = None) -> str:
         """Leave these records out from now on and remove their traces; doing it twice changes nothing.
 
-        `stale` has the fingerprints of the slices that they were in. Records that are withdrawn from one run
-        alone stay in the file, for the other runs.
+        Return in words what happened to the client's file. `stale` has the fingerprints of the slices that
+        they were in. Records that are withdrawn from one run alone stay in the file, for the other runs.
         """
         # The withdrawal is noted before anything is removed: after a crash the records are left out all the
         # same.
@@ -184,7 +184,7 @@ class ClientRecords:
             self.files.write(WITHDRAWN, after.model_dump_json(indent=1).encode())
         for fingerprint in stale:
             bury_activations(self.cache, fingerprint)
-        self._erase()
+        return self._erase(run)
 
     def stale(self, ids: Collection[str], run: str | None = None) -> list[str]:
         """Return the fingerprints of slices that change if these ids go.
@@ -246,24 +246,40 @@ class ClientRecords:
         """Folder for outputs of the frozen lower layers, with a folder for each slice's fingerprint."""
         return self.settings.folder / "cache"
 
-    def erasable(self) -> Path | None:
-        """Return the file that withdrawn records are removed from; None if it may not be written."""
-        data = self.settings.data
-        path = training_file(data.source)
-        if path is None or data.erase == "tombstone" or data.id_column == ROW:
-            return None
-        return path if os.access(path, os.W_OK) and os.access(path.parent, os.W_OK) else None
+    def told_of_file(self, run: str | None = None) -> str:
+        """Return in words what a withdrawal does to the client's own file (definition 13)."""
+        path, reason = training_file(self.settings.data.source), self._why_left(run)
+        name = "the source" if path is None else path.name
+        return f"{name}: " + (f"not changed, {reason}" if reason else "rewritten without the withdrawn rows")
 
-    def _erase(self) -> None:
-        """Remove from the file the records that no run may learn from."""
-        path, column = self.erasable(), self.settings.data.id_column
-        if path is None:
-            return
-        gone = frozenset(self._withdrawn().everywhere)
-        ids = map(str, read_parquet(path, [column]).column(column).to_pylist())
-        found = {name for name in ids if self.hash_of(name) in gone}
-        if found:  # without any of these records, the file is not written again
-            rewrite_parquet(path, column, found)
+    def _why_left(self, run: str | None) -> str | None:
+        """Return why the file keeps withdrawn rows; None if they are taken out of it."""
+        data, path = self.settings.data, training_file(self.settings.data.source)
+        if run is not None:
+            return "as other runs may go on learning from them"
+        if data.erase == "tombstone":
+            return "the rows are left out when it is read (data.erase is tombstone)"
+        if path is None or data.id_column == ROW:
+            return "as it is no parquet file here, or its ids are row numbers"
+        if not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
+            return "as it cannot be written: take the rows out of it yourself"
+        return None
+
+    def _erase(self, run: str | None) -> str:
+        """Remove from the file the records that no run may learn from, and tell what happened to it."""
+        path, column = training_file(self.settings.data.source), self.settings.data.id_column
+        # After a stop, a withdrawal from all runs may still have rows to take out, whatever is withdrawn now.
+        if path is not None and self._why_left(None) is None:
+            gone = frozenset(self._withdrawn().everywhere)
+            # The deletion is in force at the server: an error here is told, and undoes nothing.
+            try:
+                ids = map(str, read_parquet(path, [column]).column(column).to_pylist())
+                found = {name for name in ids if self.hash_of(name) in gone}
+                if found:  # without any of these records, the file is not written again
+                    rewrite_parquet(path, column, found)
+            except InputError as error:
+                return f"{path.name}: NOT rewritten ({error})"
+        return self.told_of_file(run)
 
     def _withdrawn(self) -> Withdrawn:
         try:

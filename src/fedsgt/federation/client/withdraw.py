@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -63,6 +63,8 @@ class Outcome:
     message: str = ""
     granted: Granted | None = None
     certificate: Path | None = None
+    file: str = ""
+    """What happened to the client's own file, in words."""
 
 
 def withdraw(settings: ClientSettings, deletion: Deletion, run: str | None = None) -> list[Outcome]:
@@ -216,7 +218,8 @@ def _settle(own: ClientRecords, name: str) -> Iterator[Outcome]:
         # The records are left out here even if the operator has deleted them at the server already: no run
         # may learn from them again.
         if outcome.state != "refused":
-            own.withdraw(pending.records, pending.stale, pending.run)
+            told = own.withdraw(pending.records, pending.stale, pending.run)
+            outcome = replace(outcome, file=told)
         if outcome.state == "pending":  # sent again later, for its certificate
             yield outcome
             continue
