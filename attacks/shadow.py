@@ -17,7 +17,7 @@ from attacks.world import Row, ids_in, slice_number
 # operations that must clear it away.
 REMAINS = {
     "left by a killed writer": ("deletion", "retraining"),
-    "is missing; fedsgt train makes it again": ("retraining",),
+    "its manifest is missing": ("retraining",),
     "does not say which modules it was made of": ("deletion",),
 }
 
