@@ -11,11 +11,14 @@ from typing import Any
 import pytest
 from command import fedsgt
 from tiny_deletions import problems
+from tiny_world import Quiet
 
 from fedsgt.build.prepare import prepare
 from fedsgt.build.targets import make_targets
+from fedsgt.build.train import train
 from fedsgt.certificates.keys import PublicKey
 from fedsgt.certificates.signatures import read_certificate
+from fedsgt.errors import InputError
 from fedsgt.proof.verify import verify
 from fedsgt.runs.folder import RunFolder, open_run
 from fedsgt.runs.records import load_run_clients
@@ -136,3 +139,16 @@ def test_it_verifies(folder: RunFolder) -> None:
     expected = "same" if same_profile(folder) else "not comparable"
     assert {checked.verdict for checked in found.modules} == {expected}
     assert not found.failed
+
+
+def test_it_is_retrained(folder: RunFolder) -> None:
+    """Under the profile fields that it was made with; elsewhere the difference is named."""
+    if not same_profile(folder):
+        with pytest.raises(InputError, match="the execution profile changed"):
+            train(folder.config, folder.path, Quiet(), recover)
+        return
+    before = folder.present()
+    again = train(folder.config, folder.path, Quiet(), recover)
+    assert again.present() > before
+    assert again.present() == {entry.key for entry in again.live().description.modules}
+    assert problems(again) == []

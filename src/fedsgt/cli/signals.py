@@ -19,9 +19,11 @@ def exit_on_signals() -> Iterator[None]:
     came: list[int] = []
 
     def leave(number: int, frame: FrameType | None) -> None:
+        # The first is enough: another one must not interrupt the clean-up. Looked at before it is noted: a
+        # second signal may come between two steps of this very function.
+        first = not came
         came.append(number)
-        # The first is enough: another one must not interrupt the clean-up.
-        if len(came) == 1:
+        if first:
             sys.exit(128 + number)
 
     for number in handled:
