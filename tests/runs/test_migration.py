@@ -8,6 +8,8 @@ import pytest
 from tiny_world import World, write_rows
 
 from fedsgt.build.prepare import describe, prepare
+from fedsgt.data.sources.parquet import rewrite_parquet
+from fedsgt.errors import InputError
 from fedsgt.ledger.kinds import Kind
 from fedsgt.runs.description import Description
 from fedsgt.runs.folder import RunFolder, create_run, open_run
@@ -57,3 +59,34 @@ def test_without_its_source_it_opens_and_gets_them_later(images: World, data: Pa
     assert again.live().description.format == 2
     record = next(row.id for row in images.rows if row.client == "c2")
     assert unlearn(again, [Deletion("c2", records=(record,))]).records == 1
+
+
+@pytest.mark.parametrize("partition", ["iid", "given"])
+def test_a_source_that_changed_gives_no_registers(
+    images: World, data: Path, tmp_path: Path, partition: str
+) -> None:
+    """Dealt anew, records would be registered with the wrong clients, and deleted from the wrong groups."""
+    config = images.config(f"data.source={data}", f"data.partition={partition}")
+    made = describe(prepare(config)).model_copy(update={"format": 1})
+    gone = images.rows[0].id
+    rewrite_parquet(data / "train.parquet", "id", [gone])
+    folder = create_run(tmp_path / "run", config, made)
+    assert folder.live().description.format == 1
+    client = "c0" if partition == "given" else "client-0"
+    with pytest.raises(InputError, match="its records changed since this run was made"):
+        unlearn(folder, [Deletion(client, records=(images.rows[4].id,))])
+    assert unlearn(folder, [Deletion(client)]).records
+
+
+def test_a_run_that_cannot_be_migrated_opens(images: World, data: Path, tmp_path: Path) -> None:
+    config = images.config(f"data.source={data}")
+    made = describe(prepare(config)).model_copy(update={"format": 1})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(RunFolder, "describe_anew", refused)
+        folder = create_run(tmp_path / "run", config, made)
+    assert folder.live().description.format == 1
+    assert open_run(tmp_path / "run").live().description.format == 2
+
+
+def refused(*_: object) -> None:
+    raise InputError("a symbolic link is in the way")

@@ -154,3 +154,27 @@ def test_a_changed_register_is_refused_and_slices_can_still_be_deleted(
     with pytest.raises(InputError, match="not the register that this run was made with; restore it"):
         unlearn(folder, [Deletion("c2", records=(first_of(images, "c2"),))])
     assert unlearn(folder, [Deletion("c2", slices=(0,))]).records
+
+
+def test_row_numbers_say_nothing_once_rows_moved(images: World, data: Path, tmp_path: Path) -> None:
+    """A deleted row could come back under another's number."""
+    run = config(images, data, "data.id_column=#row")
+    trained(tmp_path / "run", run)
+    folder = open_run(tmp_path / "run")
+    unlearn(folder, [Deletion("c0", slices=(0,))])
+    rewrite_parquet(data / "train.parquet", "id", [row.id for row in images.rows[:4]])
+    with pytest.raises(InputError, match="its number of rows changed"):
+        train(folder.config, folder.path, Quiet(), recover)
+
+
+def test_a_slice_can_be_deleted_whatever_was_counted(images: World, data: Path, folder: RunFolder) -> None:
+    """Counts are too low once records left the source; the slice must be noted all the same."""
+    client = load_run_clients(folder, folder.description).local[0]
+    ids = [record.id for record in client.cut()[0]]
+    unlearn(folder, [Deletion("c0", records=(ids[0],))])
+    rewrite_parquet(data / "train.parquet", "id", [ids[1]])
+    folder = train(folder.config, folder.path, Quiet(), recover)
+    unlearn(folder, [Deletion("c0", records=tuple(ids[1:-1]))])
+    unlearn(folder, [Deletion("c0", slices=(0,))])
+    folder = train(folder.config, folder.path, Quiet(), recover)
+    assert ids[-1] not in held(folder)["c0"]

@@ -78,7 +78,7 @@ def test_a_deletion_that_comes_in_meanwhile_stops_it(
 
 
 def test_what_a_killed_export_left_goes_with_the_next_one_and_the_next_training(folder: RunFolder) -> None:
-    left = folder.path / "export" / ".sequence-0-1.0123"
+    left = folder.path / "export" / f".sequence-0-1.{'0123456789abcdef' * 2}"
     left.mkdir(parents=True)
     (left / "adapter_model.safetensors").write_bytes(b"half")
     target = export_sequence(folder, 0, 1, None)
@@ -102,3 +102,21 @@ def test_an_export_appears_with_its_note(folder: RunFolder, monkeypatch: pytest.
     monkeypatch.setattr(Path, "replace", watched)
     export_sequence(folder, 0, 1, None)
     assert {"fedsgt.json", "adapter_config.json", "adapter_model.safetensors"} in seen
+
+
+def test_a_sweep_follows_no_link_and_removes_only_what_exports_make(
+    folder: RunFolder, tmp_path: Path
+) -> None:
+    home = tmp_path / "home"
+    (home / ".ssh").mkdir(parents=True)
+    (home / f".x.{'0' * 32}").mkdir()
+    place = folder.path / "export"
+    place.mkdir(exist_ok=True)
+    (place / ".mine").write_text("notes")
+    folder.sweep()
+    assert (place / ".mine").exists()
+    (place / ".mine").unlink()
+    place.rmdir()
+    place.symlink_to(home)
+    folder.sweep()
+    assert {path.name for path in home.iterdir()} == {".ssh", f".x.{'0' * 32}"}

@@ -359,3 +359,31 @@ def test_a_request_that_comes_while_sources_are_read_is_completed_with_the_other
     assert reading.locked == []
     assert pq.read_table(source).num_rows == 0
     assert problems(folder) == []
+
+
+@pytest.mark.parametrize("damage", ["missing", "unreadable"])
+def test_of_a_file_that_cannot_be_read_nothing_untrue_is_signed(
+    images: World, data: Path, folder: RunFolder, damage: str
+) -> None:
+    """The rows are in it once it is back, so nobody may say that they are not."""
+    file = data / "train.parquet"
+    if damage == "missing":
+        file.rename(data / "elsewhere.parquet")
+    else:
+        file.write_bytes(b"junk")
+    answer = unlearn(folder, [Deletion("c2", slices=(0,))])
+    (source,) = answer.sources
+    words = "it is not there" if damage == "missing" else "it cannot be read: the rows may be in it"
+    assert (source["action"], source["rows"]) == ("left", answer.records)
+    assert source["reason"].startswith(words)
+    assert answer.certificate is not None
+    said = json.loads(answer.certificate.read_text())["body"]
+    assert said["sources"] == [source]
+    assert any("gone from the source file" in sentence for sentence in said["statement"]["not_proved"])
+
+
+def test_what_lies_in_the_way_of_a_sweep_holds_up_nothing(data: Path, folder: RunFolder) -> None:
+    (data / ".train.parquet.erasing").mkdir()
+    answer = unlearn(folder, [Deletion("c2", slices=(0,))])
+    assert answer.pending is None
+    assert answer.certificate is not None

@@ -43,7 +43,7 @@ def not_proved_by(choices: Sequence[str], sources: Sequence[SourceFile]) -> list
         "2106.04378).",
         "That the deleted records stay hidden from whoever compares predictions made before and after the "
         "deletion: the difference can reveal them (Chen et al., 2021, arXiv 2005.02205).",
-        *map(_left, (source for source in sources if source.action == "left")),
+        *map(_left, (source for source in sources if source.action == "left" and source.rows)),
     ]
     if choices:
         found.append(

@@ -36,6 +36,8 @@ def copy_run(folder: RunFolder, path: Path) -> RunFolder:
     """
     if path.exists():
         raise InputError(f"{path}: already there; a copy needs a new folder; nothing was changed")
+    if any((above / DESCRIPTION).is_file() for above in path.absolute().parents):
+        raise InputError(f"{path}: inside of a run's folder, where no deletion finds it; give another place")
     check_links(folder)
     with _held_still(folder) as live, appear_whole(path) as temporary:
         _fill(folder, live, temporary)

@@ -197,8 +197,11 @@ class RunFolder:
     def sweep_exports(self) -> None:
         """Remove exports that killed processes left half written; the caller must hold the store's lock."""
         # Exports are written under that lock, so whatever has a dotted name now is nobody's work.
-        for left in (self.path / EXPORTS).glob(".*"):
-            remove_tree(left)
+        # A link leads to somebody else's folder, and of other dotted names nobody knows whose they are.
+        place = self.path / EXPORTS
+        for left in () if place.is_symlink() else place.glob(".*"):
+            if re.fullmatch(r"\..+\.[0-9a-f]{32}", left.name):
+                remove_tree(left)
 
     @contextmanager
     def locked(self) -> Iterator[None]:

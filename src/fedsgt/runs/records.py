@@ -8,6 +8,7 @@ from pathlib import Path
 
 from fedsgt.config import Config
 from fedsgt.data import (
+    ROW,
     AnyClient,
     Client,
     Columns,
@@ -125,11 +126,22 @@ def _load_registered(
     dataset = _load_source(config, config.data.limit)
     clients = _registered(config, dataset, known, registers)
     wanted = sum(len(registers.of(number) or ()) for number in range(config.data.clients))
-    if config.data.limit is not None and sum(len(client.records) for client in clients) < wanted:
+    held = sum(len(client.records) for client in clients)
+    if config.data.id_column == ROW and (held < wanted or _has_more_rows(config, dataset, wanted)):
+        # A row's number says nothing once rows came or went: a deleted one could come back under another.
+        raise InputError(
+            f"{config.data.source}: its number of rows changed since this run was made, and with "
+            f"data.id_column {ROW} nobody can tell which were deleted; put the file back as it was"
+        )
+    if config.data.limit is not None and held < wanted:
         # Rows that appeared since may have taken the place of registered ones within the limit.
         dataset = _load_source(config, None)
         clients = _registered(config, dataset, known, registers)
     return dataset, clients
+
+
+def _has_more_rows(config: Config, dataset: Dataset, wanted: int) -> bool:
+    return config.data.limit is None and len(dataset) > wanted
 
 
 def _registered(

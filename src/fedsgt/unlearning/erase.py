@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from fedsgt.data import ROW, Client
-from fedsgt.data.sources.parquet import other_links, rewrite_parquet, sweep_rewrites, training_file
+from fedsgt.data.sources.parquet import SUFFIX, other_links, rewrite_parquet, sweep_rewrites, training_file
 from fedsgt.errors import InputError
 from fedsgt.files.encoding import frames
 from fedsgt.runs.description import Description
@@ -35,7 +35,7 @@ Stamps: TypeAlias = dict[Path, tuple[int, int, int] | None]
 def sources(folder: RunFolder, description: Description) -> dict[Path, set[int]]:
     """Return the local files that the run's records are in, each with the numbers of its clients."""
     data = folder.config.data
-    own = None if data.partition == "remote" else training_file(data.source)
+    own = None if data.partition == "remote" else _own_file(data.source)
     found: dict[Path, set[int]] = {}
     for number, client in enumerate(description.clients):
         path = own if client.source is None else Path(client.source).resolve()
@@ -44,22 +44,33 @@ def sources(folder: RunFolder, description: Description) -> dict[Path, set[int]]
     return found
 
 
+def _own_file(source: str) -> Path | None:
+    """Return the file of the run's own source, there or not; None if the source is no local file."""
+    found, path = training_file(source), Path(source)
+    # Paths are absolute in a run's settings; other names are those of data sets.
+    if found is not None or not path.is_absolute():
+        return found
+    return path if path.suffix == SUFFIX else path / f"train{SUFFIX}"
+
+
 def why_left(folder: RunFolder, path: Path) -> str | None:
     """Return why this file keeps deleted rows; None if they are taken out of it (definition 13).
 
     The reason names no file: it stands in certificates, and a file's name may say whose records are in it.
     """
     data = folder.config.data
-    dealt = path == training_file(data.source) and data.partition != "given"
-    limited = path == training_file(data.source) and data.limit is not None
+    dealt = path == _own_file(data.source) and data.partition != "given"
+    limited = path == _own_file(data.source) and data.limit is not None
     if data.erase == "tombstone":
-        return "data.erase is tombstone: the file is left to its owner, and every reader leaves the rows out"
+        return "data.erase is tombstone: the file is its owner's, and this run leaves the rows out for good"
     if data.id_column == ROW:
         return "its ids are row numbers, which would move"
     if dealt or limited:
         return (
             "all clients' records are dealt from the whole file" if dealt else "data.limit chooses its rows"
         )
+    if not path.is_file():
+        return "it is not there: take the rows out of it yourself, wherever it is"
     if not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
         return "it cannot be written: take the rows out of it yourself"
     return None
@@ -212,27 +223,33 @@ def source_plan(
 
 
 def erase_rows(
-    folder: RunFolder, description: Description, parts: Sequence[PartJson], rows: RowsByFile
+    folder: RunFolder,
+    description: Description,
+    parts: Sequence[PartJson],
+    rows: RowsByFile,
+    unreadable: Collection[Path] = (),
 ) -> list[SourceOutcome]:
     """Take a request's records out of their files, and return what happened to each file.
 
-    `rows` has those that are still there. A file that cannot be written keeps them and holds up nothing: the
-    ledger is their tombstone.
+    `rows` has those that are still there; of `unreadable` files nobody knows. A file that cannot be written
+    keeps them and holds up nothing: the ledger is their tombstone.
     """
     found = []
     for planned in source_plan(folder, description, parts):
-        if planned.action == "rewritten":
-            sweep_rewrites(planned.path)  # a killed rewrite may have left a copy of all rows
-            found.append(_erased(folder, planned, rows.get(planned.path, {})))
-        else:
+        if planned.action == "left":
             found.append(planned)
+        elif planned.path in unreadable:
+            found.append(replace(planned, action="left", reason="it cannot be read: the rows may be in it"))
+        else:
+            found.append(_erased(folder, planned, rows.get(planned.path, {})))
     return found
 
 
 def _erased(folder: RunFolder, planned: SourceOutcome, gone: Collection[str]) -> SourceOutcome:
-    if not gone:
-        return replace(planned, action="left", rows=0, reason="none of the rows is in it any more")
     try:
+        sweep_rewrites(planned.path)  # a killed rewrite may have left a copy of all rows
+        if not gone:
+            return replace(planned, action="left", rows=0, reason="none of the rows is in it any more")
         others = other_links(planned.path)
         went = rewrite_parquet(planned.path, folder.config.data.id_column, gone)
     except InputError as error:

@@ -7,7 +7,7 @@ is reported with the reason and tried again by the next command; it stands in no
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -200,7 +200,8 @@ def _complete_all(
         dead = Dead.at(replace(then, requests=(request,)) if found.undestroyed else then)
         try:
             before, erased = erased, rows_to_erase(folder, by_then, reader)
-            _complete(folder, then, dead, without_rows(erased, before), progress)
+            rows = without_rows(erased, before)
+            _complete(folder, then, dead, rows, reader.unreadable(live), progress)
         # Whatever is wrong with one request, the others must not wait for it.
         except Exception as error:
             found.pending.append(_pending(folder, request, error))
@@ -208,7 +209,14 @@ def _complete_all(
             found.completed.append(request.position)
 
 
-def _complete(folder: RunFolder, then: Live, dead: Dead, rows: RowsByFile, progress: Progress) -> None:
+def _complete(
+    folder: RunFolder,
+    then: Live,
+    dead: Dead,
+    rows: RowsByFile,
+    unreadable: Collection[Path],
+    progress: Progress,
+) -> None:
     """Condemn, destroy and certify for the last request of `then`; a step that was done is not done again."""
     request = then.requests[-1]
     condemned = entry_of(folder, Kind.CONDEMNED, request.position)
@@ -219,7 +227,7 @@ def _complete(folder: RunFolder, then: Live, dead: Dead, rows: RowsByFile, progr
     destroyed = entry_of(folder, Kind.DESTROYED, request.position)
     if destroyed is None:
         destroy(folder, dead, progress)
-        sources = erase_rows(folder, then.description, request.body["parts"], rows)
+        sources = erase_rows(folder, then.description, request.body["parts"], rows, unreadable)
         body = {"request": request.position, "sources": [outcome.to_json() for outcome in sources]}
         destroyed = _append(folder, Kind.DESTROYED, body)
     certify(folder, request, condemned, destroyed)

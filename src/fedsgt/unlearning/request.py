@@ -20,6 +20,7 @@ from fedsgt.ledger.kinds import Kind
 from fedsgt.ledger.ledger import Entry
 from fedsgt.runs.description import Description
 from fedsgt.runs.folder import RunFolder
+from fedsgt.runs.migration import is_as_described
 from fedsgt.runs.register import Registers
 from fedsgt.runs.state import DeletedData, Live
 from fedsgt.unlearning.erase import SourceReader
@@ -28,6 +29,10 @@ from fedsgt.words import counted
 # Between a client's name and the number of its enrolment: client-3~2 is client-3 after it rejoined.
 AGAIN = "~"
 Scope = Literal["records", "slice", "client"]
+
+
+class AlreadyDeleted(InputError):
+    """Error for data that an earlier request has deleted: its deletion is in force, and this adds nothing."""
 
 
 @dataclass(frozen=True)
@@ -188,8 +193,9 @@ def _records(
     if missing is not None:
         name = live.description.clients[numbers[0]].name
         before = deleted_by(folder, live, numbers, missing)
-        problem = f"{missing!r} {before}" if before else f"it never registered a record {missing!r}"
-        raise InputError(f"client {name}: {problem}; nothing was changed")
+        if before:
+            raise AlreadyDeleted(f"client {name}: {missing!r} {before}; nothing was changed")
+        raise InputError(f"client {name}: it never registered a record {missing!r}; nothing was changed")
     return parts
 
 
@@ -201,9 +207,15 @@ def holds(folder: RunFolder, live: Live, number: int, record: str, reader: Sourc
         return False
     if register is not None:
         return record in register
-    # An older run whose source could not be read when it was first opened: only the source knows.
+    # An older run that could not be given registers: only the source knows, as long as it did not change.
     reader.read(live, also={number})
-    return any(known.id == record for known in reader.client(number).records)
+    known = reader.client(number)
+    if not is_as_described(live, number, known):
+        raise InputError(
+            f"client {known.name}: its records changed since this run was made, and the run has no register; "
+            "delete whole slices, or all that it has; nothing was changed"
+        )
+    return any(one.id == record for one in known.records)
 
 
 def deleted_by(folder: RunFolder, live: Live, numbers: Sequence[int], record: str) -> str | None:
@@ -262,16 +274,19 @@ def _slices(folder: RunFolder, live: Live, deletion: Deletion, numbers: Sequence
                 raise InputError(f"client {name} has no slice {index}; it has 0 to {len(left) - 1}")
             if index in live.deleted.get(number, DeletedData()).slices:
                 before = _request_with(live, partial(_whole_slice, number, index))
-                raise InputError(f"slice {index} of client {name} {before}; nothing was changed")
+                raise AlreadyDeleted(f"slice {index} of client {name} {before}; nothing was changed")
         chosen = tuple(sorted(set(deletion.slices or range(len(left)))))
         counts = tuple(left[index] for index in chosen)
-        if any(counts):
+        gone = live.deleted.get(number, DeletedData()).slices
+        # Counts may be too low, as after records left the source: a slice that was not deleted whole is noted
+        # in any case, so that no later training finds a record of it.
+        if any(counts) or any(described[number].records[index] for index in chosen if index not in gone):
             salt = derive_salt(folder.config.data.seed, name)
             scope: Scope = "client" if deletion.slices is None else "slice"
             parts.append(DeletionPart(number, client_hash(salt, name), scope, chosen, counts, ()))
     if not parts:
         name = described[numbers[0]].name
-        raise InputError(f"client {name}: there is no record left to delete; nothing was changed")
+        raise AlreadyDeleted(f"client {name}: there is no record left to delete; nothing was changed")
     return parts
 
 
@@ -288,5 +303,5 @@ def records_left(live: Live, number: int) -> list[int]:
         for part in request.body["parts"]:
             if part["number"] == number:
                 for index, count in zip(part["slices"], part["counts"], strict=True):
-                    left[index] -= count
+                    left[index] = max(0, left[index] - count)
     return left

@@ -113,10 +113,10 @@ def test_hospitals_with_numbers_for_names_are_never_indices(tmp_path: Path, imag
         assert f"client {number!r} is not in this run, which has 4 clients: 101, 23, 4, 7" in done.stderr
     planned = shown("unlearn", run, "--client", "7", "--all", "--dry-run")
     assert "client       7: 12 records (everything); 0 records are left" in planned
-    assert "source       train.parquet: not changed, 12 rows left in it (data.erase is tombstone" in planned
+    assert "source       train.parquet: not changed, 12 rows stay in it (data.erase is tombstone" in planned
     answer = shown("unlearn", run, "--client", "7", "--all", "--yes")
     assert "client     7: 12 records (everything); 0 records are left" in answer
-    assert "source     train.parquet: not changed, 12 rows left in it" in answer
+    assert "source     train.parquet: not changed, 12 rows stay in it" in answer
 
 
 def test_the_answer_says_what_happened_to_the_owners_file(tmp_path: Path, images: World) -> None:

@@ -41,6 +41,7 @@ def recover_and_tell(folder: RunFolder) -> Recovery:
 def not_in_force(key: str | None) -> Iterator[None]:
     """Say with every error or stop that comes before acceptance that the deletion is not in force."""
     from fedsgt.unlearning.recovery import NOT_IN_FORCE, reason_of
+    from fedsgt.unlearning.request import AlreadyDeleted
     from fedsgt.unlearning.unlearn import OutcomeUnknown, Stopped
 
     try:
@@ -53,6 +54,8 @@ def not_in_force(key: str | None) -> Iterator[None]:
     except OutcomeUnknown as error:
         typer.echo(f"fedsgt: {error}", err=True)
         raise typer.Exit(UNKNOWN) from None
+    except AlreadyDeleted:  # its deletion is in force, by an earlier request
+        raise
     except (InputError, OSError) as error:
         told = reason_of(error).removesuffix("; nothing was changed")
         # A request with the same key may have been accepted before, and nobody could look.

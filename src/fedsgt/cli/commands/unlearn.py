@@ -222,7 +222,7 @@ def read_batch(path: Path) -> list[Deletion]:
         entries = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror})") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{path}: not JSON ({error})") from None
     if not isinstance(entries, list) or not entries:
         raise InputError(f"{path}: a list of deletions is expected, with at least one")

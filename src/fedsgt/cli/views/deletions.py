@@ -31,8 +31,8 @@ def answer_json(folder: RunFolder, answer: Receipt) -> dict[str, Any]:
         "clients": [share.to_json() for share in _shares(folder, answer)],
         "groups": answer.groups,
         "modules_died": answer.modules_died,
-        "modules_destroyed": answer.destroyed,
-        "files_destroyed": _destroyed_files(folder, answer),
+        "modules_destroyed": answer.destroyed if _is_finished(folder, answer) else 0,
+        "files_destroyed": _destroyed_files(folder, answer) if _is_finished(folder, answer) else [],
         "sources": list(answer.sources),
         "repeated": answer.repeated,
         "live_modules": served,
@@ -49,11 +49,12 @@ def answer_text(folder: RunFolder, answer: Receipt) -> str:
     lines = [f"the deletion is in force; {answer.pending}"] if answer.pending else []
     if not served:
         lines.append(f"EXHAUSTED: no module is live, nothing is served; next: fedsgt retrain {folder.path}")
+    gone, files = "" if _is_finished(folder, answer) else "to be ", _destroyed_files(folder, answer)
     lines += [
         f"request no. {answer.position}: {counted(answer.records, 'record')} deleted, "
-        f"groups hit: {_listed(answer.groups)}; {counted(answer.destroyed, 'module')} destroyed{again}",
+        f"groups hit: {_listed(answer.groups)}; {counted(answer.destroyed, 'module')} {gone}destroyed{again}",
         *(f"client     {share_text(share)}" for share in _shares(folder, answer)),
-        f"files      {counted(len(_destroyed_files(folder, answer)), 'file')} of the run destroyed or cut",
+        f"files      {counted(len(files), 'file')} of the run {gone}destroyed or cut",
         *(f"source     {source_text(source)}" for source in answer.sources),
     ]
     if served:
@@ -97,7 +98,15 @@ def source_text(source: Mapping[str, Any]) -> str:
         return f"{source['file']}: rewritten without {rows}" + (
             f", but {source['reason']}" if source["reason"] else ""
         )
-    return f"{source['file']}: not changed, {rows} left in it ({source['reason']})"
+    if not source["rows"]:
+        return f"{source['file']}: not changed ({source['reason']})"
+    stays = "stays" if source["rows"] == 1 else "stay"
+    return f"{source['file']}: not changed, {rows} {stays} in it ({source['reason']})"
+
+
+def _is_finished(folder: RunFolder, answer: Receipt) -> bool:
+    """Whether the files of the request are destroyed; a pending certificate does not count."""
+    return answer.position in folder.live().finished
 
 
 def _shares(folder: RunFolder, answer: Receipt) -> list[ClientShare]:
