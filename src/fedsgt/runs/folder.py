@@ -98,7 +98,7 @@ class RunFolder:
         # folder.
         path = self.path
         return LiveState(
-            self.ledger, lambda code: find_description(path, code), lambda: description_stamps(path)
+            self.ledger, lambda code: find_description(path, code), lambda: description_stamps(path), path
         )
 
     def live(self) -> Live:

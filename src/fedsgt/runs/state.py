@@ -181,8 +181,11 @@ class LiveState:
         ledger: Ledger,
         find_description: Callable[[str], Description | None],
         stamp: Callable[[], tuple[object, ...]],
+        where: object,
     ) -> None:
+        """Keep the state of the run in the folder `where`, which errors name."""
         self.ledger, self.find_description, self.stamp = ledger, find_description, stamp
+        self.where = where
         # All in one, so that a thread never sees the state of one moment with the stamp of another.
         self.known: tuple[Live, str, tuple[object, ...]] | None = None
 
@@ -203,7 +206,7 @@ class LiveState:
             # A writer may have put another description in force since the entries were read.
             if self.ledger.head() == head and self.stamp() == stamp:
                 raise InputError(
-                    f"run {self.ledger.run}: run.json is missing or is not the description that the ledger "
+                    f"{self.where}: run.json is missing or is not the description that the ledger "
                     "knows, so nothing is served; restore run.json from a backup; nothing was changed"
                 )
 
