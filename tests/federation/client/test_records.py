@@ -25,8 +25,9 @@ def federation(tmp_path: Path) -> Federation:
 
 def withdraw(own: ClientRecords, *ids: str, run: str | None = None) -> list[str]:
     """The slices that changed."""
-    stale = own.stale(ids, run)
-    own.withdraw([own.hash_of(name) for name in ids], stale, run)
+    hashes = [own.hash_of(name) for name in ids]
+    stale = own.stale(hashes, run)
+    own.withdraw(hashes, stale, run)
     return stale
 
 
@@ -65,7 +66,7 @@ def test_cut_short_before_the_file_was_rewritten(
     federation: Federation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own = federation.own("a")
-    stale = own.stale(["a03"])
+    stale = own.stale([own.hash_of("a03")])
     with monkeypatch.context() as patch:
         patch.setattr("fedsgt.federation.client.records.rewrite_parquet", _stop)
         with pytest.raises(RuntimeError):
@@ -148,7 +149,7 @@ def test_damaged_state_is_never_taken_for_none(federation: Federation, name: str
     withdraw(federation.own("a"), "a03")
     (federation.folder / "a" / name).write_text('{"format": 1, "everywhere"')
     with pytest.raises(InputError, match=rf"{name}: damaged .*restore it"):
-        federation.own("a").stale(["a04"])
+        federation.own("a").stale([federation.own("a").hash_of("a04")])
 
 
 def test_the_salt_is_for_its_owner_only(federation: Federation) -> None:
@@ -177,7 +178,7 @@ def test_a_record_that_left_the_file_is_still_known(federation: Federation) -> N
     assert not own.holds(run, "b03"), "never registered"
     fingerprint = before.fingerprints()[before.slice_of("a03")]
     (own.cache / fingerprint).mkdir(parents=True)  # activations of the slice as it was
-    assert fingerprint in own.stale(["a03"])
+    assert fingerprint in own.stale([own.hash_of("a03")])
     withdraw(own, "a03")
     assert not own.holds(run, "a03")
 
@@ -212,3 +213,37 @@ def test_a_newer_state_is_refused_and_an_older_one_read(federation: Federation) 
     own.files.write(name, json.dumps({**entry, "format": 2}).encode())
     with pytest.raises(InputError, match="made by a newer version of fedsgt"):
         own.enrolments()
+
+
+@pytest.mark.parametrize("content", [None, b"no parquet file"])
+def test_without_a_readable_file_training_fails_and_activations_go(
+    federation: Federation, content: bytes | None
+) -> None:
+    own, before = federation.own("a"), federation.client("a")
+    run, file = federation.run().description.id, federation.source("a")
+    for mark in before.fingerprints():
+        (own.cache / mark).mkdir(parents=True)
+        (own.cache / mark / "x.activations").write_bytes(b"hidden")
+    file.unlink()
+    if content is not None:
+        file.write_bytes(content)
+    for wanted in (run, None):
+        with pytest.raises(InputError, match=r"records\.parquet"):
+            own.client("a", SLICES, LABELS, wanted)
+    with pytest.raises(InputError, match=r"records\.parquet"):
+        own.enrol(Enrolment(run="0" * 32, name="a", slices=SLICES, labels=LABELS))
+    assert own.registered("0" * 32) is None, "a failed enrolment registers nothing"
+    withdraw(own, "a03")
+    # Nobody can tell which slice the activations are of, so that all of them go.
+    assert all((own.cache / mark).is_file() for mark in before.fingerprints())
+
+
+def test_registered_records_remain_until_they_are_withdrawn(federation: Federation) -> None:
+    own, before = federation.own("a"), federation.client("a")
+    run = federation.run().description.id
+    federation.source("a").unlink()
+    assert tuple(map(len, own.remaining(run))) == before.slice_sizes()
+    withdraw(own, "a03")
+    gone = own.hash_of("a03")
+    assert gone not in own.remaining(run)[before.slice_of("a03")]
+    assert sum(map(len, own.remaining(run))) == len(before.records) - 1

@@ -289,3 +289,114 @@ def test_what_happens_to_the_clients_file_is_told(
     left = fedsgt_withdraw(federation, "--record", "a09")
     assert "file records.parquet: not changed, the rows are left out when it is read" in left.stdout
     assert "a09" in federation.ids("a")
+
+
+def slice_ids(federation: Federation, index: int) -> list[str]:
+    """Return the ids of client a's records in one slice."""
+    return [record.id for record in federation.client("a").cut()[index]]
+
+
+def spoil_file(path: Path, way: str) -> None:
+    if way == "missing":
+        path.unlink()
+    else:
+        path.write_bytes(b"no parquet file")
+
+
+@pytest.mark.usefixtures("desk")
+@pytest.mark.parametrize("kept", [0, 2])
+def test_a_slice_whose_rows_left_the_file_is_withdrawn_whole(federation: Federation, kept: int) -> None:
+    ids, run = slice_ids(federation, 0), federation.run().description.id
+    rewrite_parquet(federation.source("a"), "id", ids[kept:])
+    planned = fedsgt_withdraw(federation, "--slice", "0", "--dry-run", "--json")
+    (plan,) = json.loads(planned.stdout)
+    assert (plan["records"], plan["slices"]) == (len(ids), {"0": len(ids)})
+    (told,) = json.loads(fedsgt_withdraw(federation, "--slice", "0", "--json").stdout)
+    assert (told["state"], told["records"]) == ("accepted", len(ids))
+    own = federation.own("a")
+    assert {own.hash_of(name) for name in ids} == own.withdrawn(run)
+    assert len(federation.ids("a")) == remote_world.EACH - len(ids)
+    with pytest.raises(InputError, match="there is no record left to withdraw"):
+        withdraw(federation.settings("a"), Deletion("a", slices=(0,)))
+
+
+@pytest.mark.usefixtures("desk")
+def test_all_of_an_emptied_file_is_withdrawn(federation: Federation) -> None:
+    withdraw(federation.settings("a"), Deletion("a", records=("a07",)))
+    rewrite_parquet(federation.source("a"), "id", federation.ids("a"))
+    planned = fedsgt_withdraw(federation, "--all", "--dry-run")
+    assert f"would delete {remote_world.EACH - 1} records" in planned.stdout
+    (outcome,) = withdraw(federation.settings("a"), Deletion("a"))
+    assert outcome.granted is not None
+    assert (outcome.state, outcome.granted.records) == ("accepted", remote_world.EACH - 1)
+
+
+@pytest.mark.usefixtures("desk")
+@pytest.mark.parametrize("way", ["missing", "unreadable"])
+def test_without_a_readable_file_everything_registered_can_be_withdrawn(
+    federation: Federation, way: str
+) -> None:
+    ids, file = slice_ids(federation, 0), federation.source("a")
+    other = slice_ids(federation, 1)[0]
+    whole = file.read_bytes()
+    spoil_file(file, way)
+    for options, number in ((["--record", other], 1), (["--slice", "0"], len(ids))):
+        (plan,) = json.loads(fedsgt_withdraw(federation, *options, "--dry-run", "--json").stdout)
+        (told,) = json.loads(fedsgt_withdraw(federation, *options, "--json").stdout)
+        assert (told["state"], told["records"], plan["records"]) == ("accepted", number, number)
+        assert told["file"] == plan["file"]
+        assert "not changed" in told["file"]
+    (told,) = json.loads(fedsgt_withdraw(federation, "--all", "--json").stdout)
+    assert told["records"] == remote_world.EACH - len(ids) - 1
+    with pytest.raises(InputError, match="no run has a record 'b00'"):
+        withdraw(federation.settings("a"), Deletion("a", records=("b00",)))
+    file.write_bytes(whole)
+    assert federation.client("a").records == (), "withdrawn records stay out when the file is back"
+
+
+def test_without_a_file_a_request_is_kept_and_filed_once(federation: Federation) -> None:
+    federation.source("a").unlink()
+    for _ in range(2):
+        assert states(withdraw(federation.settings("a"), Deletion("a", slices=(0,)))) == ["kept"]
+        assert len(pending(federation)) == 1
+    with desk_process(federation.server):
+        assert states(send_pending(federation.settings("a"))) == ["accepted"]
+    assert pending(federation) == []
+
+
+def test_without_file_and_register_nothing_is_sent(federation: Federation) -> None:
+    """Nobody knows what such a run has learnt from; an empty register would hide it for good."""
+    run = federation.run().description.id
+    register = federation.folder / "a" / records.REGISTERS / f"{run}.json"
+    register.unlink()
+    federation.source("a").unlink()
+    with pytest.raises(InputError, match=f"run {run} has no register yet.*does not exist.*nothing was sent"):
+        withdraw(federation.settings("a"), Deletion("a"))
+    assert not register.exists()
+    assert pending(federation) == []
+
+
+@pytest.mark.usefixtures("desk")
+def test_a_folder_that_may_not_be_entered_stops_no_withdrawal(
+    federation: Federation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def forbidden(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(records, "training_file", forbidden)
+    monkeypatch.setattr(records, "load_dataset", forbidden)
+    assert states(withdraw(federation.settings("a"), Deletion("a", slices=(0,)))) == ["accepted"]
+    with pytest.raises(InputError, match="Permission denied"):
+        federation.client("a")
+
+
+@pytest.mark.usefixtures("desk")
+def test_withdrawn_from_one_run_what_left_the_file_leaves_the_others_too(federation: Federation) -> None:
+    other = make_run(federation, "y").description.id
+    first, own = federation.run().description.id, federation.own("a")
+    withdraw(federation.settings("a"), Deletion("a", records=("a07",)), first)
+    rewrite_parquet(federation.source("a"), "id", ["a07"])
+    outcomes = withdraw(federation.settings("a"), Deletion("a"))
+    assert sorted(outcome.granted.records for outcome in outcomes if outcome.granted) == [29, 30]
+    assert own.hash_of("a07") in own.withdrawn(other)
+    assert not own.holds(other, "a07")

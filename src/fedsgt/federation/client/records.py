@@ -88,6 +88,10 @@ class Withdrawn(StateFile):
         return self.model_copy(update={"runs": {**self.runs, run: sorted({*known, *hashes})}})
 
 
+class UnreadableSource(InputError):
+    """The client's source cannot be read: no training is possible, but registered ids can be withdrawn."""
+
+
 Form = TypeVar("Form", bound=StateFile)
 
 
@@ -121,6 +125,10 @@ class ClientRecords:
         """Return this client as it takes part in a run that it has enrolled in."""
         return self.client(enrolment.name, enrolment.slices, enrolment.labels, enrolment.run)
 
+    def without_records(self, enrolment: Enrolment) -> Client:
+        """Return the enrolled client without its records: enough to tell an id's slice and its hash."""
+        return Client(enrolment.name, (), enrolment.slices, self.slicing_seed, self.salt)
+
     def records(self, labels: int, run: str | None = None) -> tuple[Record, ...]:
         """Return the records for this run; without one, those that are withdrawn from no run."""
         register = self.registered(run) if run is not None else None
@@ -134,8 +142,11 @@ class ClientRecords:
     def _present(self, labels: int, run: str | None) -> list[Record]:
         """Return the records in the source that are not withdrawn, registered or not."""
         data, gone = self.settings.data, self.withdrawn(run)
-        columns = Columns(self._inputs(), data.id_column, data.label_column)
-        found = load_dataset(data.source, columns, labels=labels).records
+        try:
+            columns = Columns(self._inputs(), data.id_column, data.label_column)
+            found = load_dataset(data.source, columns, labels=labels).records
+        except (InputError, OSError) as error:
+            raise UnreadableSource(str(error)) from error
         return [record for record in found if self.hash_of(record.id) not in gone]
 
     def registered(self, run: str) -> RegisteredIds | None:
@@ -156,6 +167,11 @@ class ClientRecords:
         )
         self.files.write(f"{REGISTERS}/{enrolment.run}.json", found.model_dump_json(indent=1).encode())
         return found
+
+    def remaining(self, run: str) -> list[frozenset[str]]:
+        """Return the hashes registered in each slice and not withdrawn, whether in the source or not."""
+        register, gone = self.registered(run), self.withdrawn(run)
+        return [frozenset(part) - gone for part in register.slices] if register else []
 
     def holds(self, run: str, record: str) -> bool:
         """Whether the run has learnt from this record, and it is not withdrawn from it."""
@@ -186,19 +202,23 @@ class ClientRecords:
             bury_activations(self.cache, fingerprint)
         return self._erase(run)
 
-    def stale(self, ids: Collection[str], run: str | None = None) -> list[str]:
-        """Return the fingerprints of slices that change if these ids go.
+    def stale(self, hashes: Collection[str], run: str | None = None) -> list[str]:
+        """Return the fingerprints of slices that change if the records with these hashes go.
 
-        A slice that another run still learns from, under the same fingerprint, is not among them.
+        A slice that another run still learns from, under the same fingerprint, is not among them. If the
+        source cannot be read, no fingerprint is known, and everything in the cache is among them.
         """
         found, kept, known = set[str](), set[str](), set[str]()
         for enrolment in self.enrolments():
-            client = self.enrolled(enrolment)
-            fingerprints = client.fingerprints()
+            try:
+                fingerprints = self.enrolled(enrolment).fingerprints()
+            except UnreadableSource:
+                continue
             known.update(fingerprints)
             if run in (None, enrolment.run):
-                here = [name for name in ids if self.holds(enrolment.run, name)]
-                found.update(fingerprints[index] for index in client.slices_of(here))
+                parts = self.remaining(enrolment.run)
+                hit = [index for index, part in enumerate(parts) if not part.isdisjoint(hashes)]
+                found.update(fingerprints[index] for index in hit)
             else:
                 kept.update(fingerprints)
         # If a record left the file before, its activations lie under a fingerprint that no slice has now.
@@ -246,15 +266,22 @@ class ClientRecords:
         """Folder for outputs of the frozen lower layers, with a folder for each slice's fingerprint."""
         return self.settings.folder / "cache"
 
+    def _file(self) -> Path | None:
+        """Return the local parquet file with the client's records; None if there is none to be seen."""
+        try:
+            return training_file(self.settings.data.source)
+        except OSError:  # a folder above it may not be entered
+            return None
+
     def told_of_file(self, run: str | None = None) -> str:
         """Return in words what a withdrawal does to the client's own file (definition 13)."""
-        path, reason = training_file(self.settings.data.source), self._why_left(run)
+        path, reason = self._file(), self._why_left(run)
         name = "the source" if path is None else path.name
         return f"{name}: " + (f"not changed, {reason}" if reason else "rewritten without the withdrawn rows")
 
     def _why_left(self, run: str | None) -> str | None:
         """Return why the file keeps withdrawn rows; None if they are taken out of it."""
-        data, path = self.settings.data, training_file(self.settings.data.source)
+        data, path = self.settings.data, self._file()
         if run is not None:
             return "as other runs may go on learning from them"
         if data.erase == "tombstone":
@@ -263,11 +290,15 @@ class ClientRecords:
             return "as it is no parquet file here, or its ids are row numbers"
         if not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
             return "as it cannot be written: take the rows out of it yourself"
+        try:
+            read_parquet(path, [])  # the schema alone, without any column
+        except InputError:
+            return "as it cannot be read: take the rows out of it yourself"
         return None
 
     def _erase(self, run: str | None) -> str:
         """Remove from the file the records that no run may learn from, and tell what happened to it."""
-        path, column = training_file(self.settings.data.source), self.settings.data.id_column
+        path, column = self._file(), self.settings.data.id_column
         # After a stop, a withdrawal from all runs may still have rows to take out, whatever is withdrawn now.
         if path is not None and self._why_left(None) is None:
             gone = frozenset(self._withdrawn().everywhere)
@@ -289,7 +320,7 @@ class ClientRecords:
 
     def _inputs(self) -> tuple[str, ...]:
         """Return the input columns: those of the settings, or else `sentence` or `image`, as in the file."""
-        given, path = self.settings.data.input_columns, training_file(self.settings.data.source)
+        given, path = self.settings.data.input_columns, self._file()
         if given is not None or path is None:
             return tuple(given or ["image"])
         arrow = require("pyarrow")

@@ -7,7 +7,7 @@ one again is harmless: the desk recognises its nonce and answers what it answere
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,7 +16,15 @@ from typing import Literal
 from fedsgt.data import Client
 from fedsgt.errors import InputError
 from fedsgt.federation.client.desk_answer import Denied, Granted, Unanswered, ask
-from fedsgt.federation.client.records import ENROLMENTS, ClientRecords, Enrolment, Hash, RunId, StateFile
+from fedsgt.federation.client.records import (
+    ENROLMENTS,
+    ClientRecords,
+    Enrolment,
+    Hash,
+    RunId,
+    StateFile,
+    UnreadableSource,
+)
 from fedsgt.federation.keys import load_private
 from fedsgt.federation.settings import ClientSettings
 from fedsgt.federation.signed_request import Envelope, sign_record_requests, sign_request
@@ -46,11 +54,18 @@ class RunShare:
 
     enrolment: Enrolment
     client: Client
-    ids: tuple[str, ...]
+    """The client as the run knows it, without its records."""
+    slices: Mapping[int, frozenset[str]]
+    """Hashes of the registered ids to delete, by slice; the records may have left the file."""
+
+    @property
+    def ids(self) -> frozenset[str]:
+        """Hashes of all ids to delete."""
+        return frozenset().union(*self.slices.values())
 
     def counts(self) -> dict[int, int]:
         """Return the number of records that each slice loses."""
-        return {index: len(there) for index, there in self.client.slices_of(self.ids).items()}
+        return {index: len(there) for index, there in self.slices.items()}
 
 
 @dataclass(frozen=True)
@@ -77,7 +92,7 @@ def withdraw(settings: ClientSettings, deletion: Deletion, run: str | None = Non
         names = _pending(own)
         under_way = [own.read(name, Pending) for name in names]
         told = [outcome for name in names for outcome in _settle(own, name)]
-        new = [share for share in shares if _not_yet(own, share, under_way)]
+        new = [share for share in shares if _not_yet(share, under_way)]
         if not new:
             return told
         return [*told, *_settle(own, _file(own, deletion, new, under_way, run))]
@@ -97,21 +112,31 @@ def locate(own: ClientRecords, deletion: Deletion, run: str | None = None) -> li
     if not enrolments:
         where = "any run" if run is None else f"run {run}"
         raise InputError(f"client {name} has not taken part in {where}; there is nothing to withdraw")
-    clients = [own.enrolled(entry) for entry in enrolments]
-    _check_slices(deletion, clients)
-    _check_records(own, deletion, enrolments, run)
-    chosen = (
-        (entry, held, _ids(own, entry, held, deletion))
-        for entry, held in zip(enrolments, clients, strict=True)
-    )
-    found = [RunShare(entry, held, ids) for entry, held, ids in chosen if ids]
+    _check_slices(deletion, enrolments)
+    remaining = [_remaining(own, entry) for entry in enrolments]
+    _check_records(own, deletion, remaining, run)
+    shares = [
+        RunShare(entry, own.without_records(entry), _chosen(own, deletion, parts))
+        for entry, parts in zip(enrolments, remaining, strict=True)
+    ]
+    found = [share for share in shares if share.slices]
     if not found:
         raise InputError(f"client {name}: there is no record left to withdraw; nothing was sent")
     return found
 
 
-def _check_slices(deletion: Deletion, clients: Sequence[Client]) -> None:
-    sizes = {client.slices for client in clients}
+def _remaining(own: ClientRecords, enrolment: Enrolment) -> list[frozenset[str]]:
+    try:
+        return own.remaining(enrolment.run)
+    # Only an enrolment of an earlier version needs the source: its register is still to be made from it.
+    except UnreadableSource as error:
+        raise InputError(
+            f"run {enrolment.run} has no register yet, and it cannot be made now: {error}; nothing was sent"
+        ) from error
+
+
+def _check_slices(deletion: Deletion, enrolments: Sequence[Enrolment]) -> None:
+    sizes = {entry.slices for entry in enrolments}
     if deletion.slices is not None and len(sizes) > 1:
         raise InputError("slices differ from run to run; say which run is meant with --run")
     for index in deletion.slices or ():
@@ -120,24 +145,31 @@ def _check_slices(deletion: Deletion, clients: Sequence[Client]) -> None:
 
 
 def _check_records(
-    own: ClientRecords, deletion: Deletion, enrolments: Sequence[Enrolment], run: str | None
+    own: ClientRecords,
+    deletion: Deletion,
+    remaining: Sequence[Sequence[frozenset[str]]],
+    run: str | None,
 ) -> None:
     """Check that every named record is registered with some run, even if it has left the file since."""
-    wanted = deletion.records or ()
-    missing = next(
-        (name for name in wanted if not any(own.holds(entry.run, name) for entry in enrolments)), None
-    )
+    held = frozenset[str]().union(*(part for parts in remaining for part in parts))
+    missing = next((name for name in deletion.records or () if own.hash_of(name) not in held), None)
     if missing is not None:
         before = own.hash_of(missing) in own.withdrawn(run)
         problem = f"{missing!r} was withdrawn before" if before else f"no run has a record {missing!r}"
         raise InputError(f"client {own.settings.name}: {problem}; nothing was sent")
 
 
-def _ids(own: ClientRecords, enrolment: Enrolment, client: Client, deletion: Deletion) -> tuple[str, ...]:
+def _chosen(
+    own: ClientRecords, deletion: Deletion, remaining: Sequence[frozenset[str]]
+) -> dict[int, frozenset[str]]:
+    """Return the hashes that the deletion concerns, for each slice that has any."""
+    found = dict(enumerate(remaining))
     if deletion.records is not None:
-        return tuple(sorted(name for name in set(deletion.records) if own.holds(enrolment.run, name)))
-    chosen = range(client.slices) if deletion.slices is None else sorted(set(deletion.slices))
-    return tuple(record.id for index in chosen for record in client.cut()[index])
+        wanted = frozenset(map(own.hash_of, deletion.records))
+        found = {index: part & wanted for index, part in found.items()}
+    elif deletion.slices is not None:
+        found = {index: found[index] for index in sorted(set(deletion.slices))}
+    return {index: part for index, part in found.items() if part}
 
 
 @contextmanager
@@ -161,11 +193,10 @@ def _pending(own: ClientRecords) -> list[str]:
     return [name for name in own.files.names(f"{PENDING}/") if name.endswith(".json")]
 
 
-def _not_yet(own: ClientRecords, share: RunShare, under_way: Sequence[Pending]) -> list[str]:
-    """Return the ids that no earlier withdrawal has asked this run to delete."""
+def _not_yet(share: RunShare, under_way: Sequence[Pending]) -> frozenset[str]:
+    """Return the hashes of records that no earlier withdrawal has asked this run to delete."""
     asked = [pending.records for pending in under_way if pending.run in (None, share.enrolment.run)]
-    held = set[str]().union(*asked)
-    return [name for name in share.ids if own.hash_of(name) not in held]
+    return share.ids.difference(*asked)
 
 
 def _file(
@@ -182,24 +213,14 @@ def _file(
         if deletion.records is None:
             envelopes.append(sign_request(key, share.enrolment.run, share.client, deletion.slices))
         else:
-            new = _not_yet(own, share, under_way)
-            envelopes += sign_record_requests(key, share.enrolment.run, share.client, new)
-    ids = {name for share in shares for name in share.ids}
-    records = sorted({*map(own.hash_of, ids), *_in_whole_slices(own, deletion, shares)})
-    stale = own.stale(ids, run)
+            new = _not_yet(share, under_way)
+            names = [name for name in sorted(set(deletion.records)) if own.hash_of(name) in new]
+            envelopes += sign_record_requests(key, share.enrolment.run, share.client, names)
+    records = sorted(frozenset[str]().union(*(share.ids for share in shares)))
+    stale = own.stale(records, run)
     name = f"{PENDING}/{envelopes[0]['body']['nonce']}.json"
     _keep(own, name, Pending(petitions=envelopes, records=records, stale=stale, run=run))
     return name
-
-
-def _in_whole_slices(own: ClientRecords, deletion: Deletion, shares: Sequence[RunShare]) -> set[str]:
-    """Return the hashes of everything registered in slices that go whole, in the file or not."""
-    found = set[str]()
-    for share in shares if deletion.records is None else ():
-        register = own.registered(share.enrolment.run)
-        slices = register.slices if register else []
-        found.update(*(slices[index] for index in deletion.slices or range(len(slices))))
-    return found - own.withdrawn(None)
 
 
 def _keep(own: ClientRecords, name: str, pending: Pending) -> None:
