@@ -45,7 +45,9 @@ __all__ = [
     "accept",
     "accept_parts",
     "complete",
+    "entry_name",
     "preview",
+    "receipt_after",
     "recover",
     "unfinished",
     "unlearn",
@@ -118,14 +120,28 @@ def unlearn(
 
     Raises `Stopped` if the process is told to stop after the request was accepted.
     """
-    reader, name = SourceReader(folder), _entry_name(key)
+    reader, name = SourceReader(folder), entry_name(key)
     try:
         return complete(folder, accept(folder, deletions, key, reader, name), progress, reader)
     except (KeyboardInterrupt, SystemExit) as stop:
-        found = _find_again(folder, name, stop)
-        if found is None:
+        receipt = receipt_after(folder, name, stop)
+        if receipt is None:
             raise
-        raise Stopped(_stopped_short(Receipt.of(found), "it was stopped")) from None
+        raise Stopped(receipt) from None
+
+
+def receipt_after(
+    folder: RunFolder, name: str, error: BaseException, content: str | None = None
+) -> Receipt | None:
+    """Return the receipt of the request of this name after an error or a stop; None if it is not in force.
+
+    With `content`, an entry of the same name and another content is not this request.
+    """
+    found = _find_again(folder, name, error)
+    if found is None or (content is not None and found.body.get("content") != content):
+        return None
+    reason = reason_of(error) if isinstance(error, Exception) else "it was stopped"
+    return _stopped_short(Receipt.of(found), reason)
 
 
 def complete(
@@ -189,7 +205,7 @@ def accept_parts(
 
     `content` tells the request from others that come with the same key.
     """
-    name = name or _entry_name(key)
+    name = name or entry_name(key)
     # The parts are found without the ledger's lock, which reading records would hold for long. So everything
     # is done once more if the run changed between finding the parts and writing them.
     while True:
@@ -209,7 +225,7 @@ def accept_parts(
             return Receipt.of(entry)
 
 
-def _entry_name(key: str | None) -> str:
+def entry_name(key: str | None) -> str:
     """Return the name of a new request in the ledger, by which it is found again if writing it fails."""
     return key if key is not None else f"fedsgt {secrets.token_hex(16)}"
 
@@ -238,9 +254,10 @@ def _find_again(folder: RunFolder, name: str, error: BaseException) -> Entry | N
         # Under the ledger's lock: a commit whose answer was lost is over once the lock is free.
         with folder.ledger.writing() as writer:
             return writer.find(name)
-    except InputError:
+    except (InputError, OSError):
+        told = error if isinstance(error, Exception) else "stopped"
         raise OutcomeUnknown(
-            f"{error or 'stopped'}; it is not known whether the deletion is in force: repeat the request "
+            f"{told}; it is not known whether the deletion is in force: repeat the request "
             f"with the same --key, or see fedsgt status {folder.path}"
         ) from error
 

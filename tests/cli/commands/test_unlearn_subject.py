@@ -5,11 +5,16 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from typing import cast
 
+import pytest
 from command import fedsgt, shown
 
-from fedsgt.runs.folder import open_run
+from fedsgt.cli.commands.unlearn_subject import exit_code
+from fedsgt.runs.folder import RunFolder, open_run
 from fedsgt.runs.records import load_run_clients
+from fedsgt.unlearning.subject import State, SubjectOutcome
+from fedsgt.unlearning.unlearn import Receipt
 
 
 def a_record(run: str) -> str:
@@ -20,6 +25,7 @@ def a_record(run: str) -> str:
 def test_previewed_deleted_and_deleted_again(run: str) -> None:
     record, head = a_record(run), open_run(Path(run)).ledger.head()
     planned = shown("unlearn", run, "--subject", record, "--dry-run")
+    assert planned.startswith(f"{run}: 1 id would be deleted\ndry run: nothing was changed")
     assert "client-1: 1 record (in slice" in planned
     (told,) = json.loads(shown("unlearn", run, "--subject", record, "--dry-run", "--json"))
     assert told["impact"]["records"] == 1
@@ -29,6 +35,49 @@ def test_previewed_deleted_and_deleted_again(run: str) -> None:
     assert "client     client-1: 1 record" in answer
     again = shown("unlearn", run, "--subject", record)
     assert "was deleted before, by request no. " in again
+    planned = shown("unlearn", run, "--subject", record, "--subject", "nobody", "--dry-run")
+    assert f"nothing would change; {record!r} was deleted before, by request no. " in planned
+    assert "no client of this run ever had 'nobody'" in planned
+
+
+def test_an_unknown_id_among_others_is_named(run: str) -> None:
+    """The others are deleted, so that the exit code is 3, and 2 when nothing is left to delete."""
+    record = a_record(run)
+    done = fedsgt("unlearn", run, "--subject", "nobody", "--subject", record)
+    assert done.returncode == 3, done.stderr
+    assert "; no client of this run ever had 'nobody'" in done.stdout
+    again = fedsgt("unlearn", run, "--subject", "nobody", "--subject", record, "--json")
+    assert again.returncode == 2, again.stderr
+    (told,) = json.loads(again.stdout)
+    assert (told["state"], told["unknown"], list(told["deleted_before"])) == ("gone", ["nobody"], [record])
+
+
+def outcome(state: State, *unknown: str, pending: str | None = None) -> SubjectOutcome:
+    folder = cast(RunFolder, None)
+    receipt = Receipt(3, "", 1, [0], 1, False, pending=pending) if state == "deleted" else None
+    return SubjectOutcome(folder, state, "", receipt, unknown=unknown)
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "code"),
+    [
+        ([outcome("deleted"), outcome("gone")], 0),
+        ([outcome("deleted"), outcome("unknown", "a")], 0),
+        ([outcome("deleted", pending="its certificate")], 3),
+        ([outcome("deleted", "a"), outcome("unknown", "b", "a")], 3),
+        ([outcome("gone", "a")], 2),
+        ([outcome("unknown", "a")], 2),
+        ([outcome("remote")], 2),
+        ([outcome("remote"), outcome("unknown", "a")], 2),
+        ([outcome("remote"), outcome("deleted")], 3),
+        ([outcome("remote"), outcome("gone")], 3),
+        ([outcome("refused")], 2),
+        ([outcome("refused"), outcome("deleted")], 3),
+        ([outcome("not known"), outcome("deleted"), outcome("refused")], 4),
+    ],
+)
+def test_exit_codes(outcomes: list[SubjectOutcome], code: int) -> None:
+    assert exit_code(outcomes) == code
 
 
 def test_an_id_that_is_nowhere_is_an_error(run: str) -> None:
@@ -57,6 +106,10 @@ def test_a_run_that_cannot_be_deleted_from_is_told_among_the_others(run: str, tm
     states = {entry["run"]: entry["state"] for entry in json.loads(done.stdout)}
     assert states == {str(other): "refused", run: "deleted"}
     assert not open_run(other).live().requests
+    told = fedsgt("unlearn", str(other), "--subject", a_record(run)).stdout
+    assert f"{other}: NOT IN FORCE: " in told
+    assert told.count("nothing was changed") == 1
+    assert "the deletion is not in force" not in told
     shutil.rmtree(other)
 
 

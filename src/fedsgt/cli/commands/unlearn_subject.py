@@ -5,11 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
-from fedsgt.cli.commands.recovering import PENDING, recover_and_tell
+from fedsgt.cli.commands.recovering import PENDING, UNKNOWN, not_in_force, recover_and_tell
 from fedsgt.cli.signals import exit_on_signals
+from fedsgt.errors import InputError
+
+if TYPE_CHECKING:
+    from fedsgt.runs.folder import RunFolder
+    from fedsgt.unlearning.subject import SubjectOutcome
 
 
 def unlearn_subject(
@@ -28,23 +34,42 @@ def unlearn_subject(
         typer.echo(preview_text(folders, ids, preview_request, as_json))
         return
     with exit_on_signals():
-        for folder in folders:
-            recover_and_tell(folder)
+        with not_in_force(key):
+            _recover_all(folders)
         with progress("Destroying") as done:
             outcomes = delete_subject(folders, ids, key, done)
         if as_json:
             typer.echo(json.dumps([subject_json(found) for found in outcomes], indent=2))
         else:
             typer.echo("\n\n".join(map(subject_text, outcomes)))
-        in_force = [found.receipt for found in outcomes if found.receipt is not None]
-        incomplete = any(found.state == "refused" for found in outcomes) or any(
-            receipt.pending for receipt in in_force
-        )
-        if incomplete and in_force:
-            raise typer.Exit(PENDING)
-        # Nothing was changed anywhere: an error, or an id that no run ever had.
-        if incomplete or all(found.state == "unknown" for found in outcomes):
-            raise typer.Exit(2)
-        for found in outcomes if retrain else ():
-            if found.receipt is not None:
-                follow_policy(found.folder, found.receipt)
+        code = exit_code(outcomes)
+        if retrain and code in (0, PENDING) and not any(found.stopped for found in outcomes):
+            for found in outcomes:
+                if found.receipt is not None and found.receipt.pending is None:
+                    follow_policy(found.folder, found.receipt)
+        if code:
+            raise typer.Exit(code)
+
+
+def exit_code(outcomes: Sequence[SubjectOutcome]) -> int:
+    """Return 0 if everything asked for is deleted, 2 if nothing is, 3 if a part is, 4 if nobody can say."""
+    states = {found.state for found in outcomes}
+    if "not known" in states:
+        return UNKNOWN
+    if states & {"refused", "remote"}:
+        return PENDING if states & {"deleted", "gone"} else 2
+    # An id may be known to some of the runs only; one that is known to none is a mistake.
+    if set.intersection(*(set(found.unknown) for found in outcomes)):
+        return PENDING if "deleted" in states else 2
+    return PENDING if any(found.receipt and found.receipt.pending for found in outcomes) else 0
+
+
+def _recover_all(folders: Sequence[RunFolder]) -> None:
+    """Complete the requests that were cut short; a run in which that fails does not hold up the others."""
+    from fedsgt.unlearning.recovery import reason_of
+
+    for folder in folders:
+        try:
+            recover_and_tell(folder)
+        except (InputError, OSError) as error:
+            typer.echo(f"fedsgt: {folder.path}: {reason_of(error)}", err=True)
