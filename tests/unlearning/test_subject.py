@@ -15,7 +15,7 @@ from fedsgt.runs.folder import RunFolder, open_run
 from fedsgt.unlearning import subject
 from fedsgt.unlearning.rejoin import rejoin
 from fedsgt.unlearning.subject import SubjectOutcome, delete_subject
-from fedsgt.unlearning.unlearn import OutcomeUnknown, Receipt
+from fedsgt.unlearning.unlearn import OutcomeUnknown, Receipt, accept_parts
 
 
 @pytest.fixture
@@ -149,7 +149,7 @@ def test_stopped_before_acceptance_nothing_is_in_force(
 def test_an_error_in_one_run_is_told_as_its_outcome(
     images: World, runs: list[RunFolder], monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
-    accept = subject.accept_parts
+    accept = accept_parts
 
     def failing(folder: RunFolder, *args: object) -> Receipt:
         if folder is runs[0]:
@@ -165,7 +165,7 @@ def test_an_error_in_one_run_is_told_as_its_outcome(
 def test_an_error_after_acceptance_does_not_hide_the_request(
     images: World, runs: list[RunFolder], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    accept = subject.accept_parts
+    accept = accept_parts
 
     def failing(*args: object) -> Receipt:
         accept(*args)  # type: ignore[arg-type]
