@@ -92,8 +92,10 @@ def until_done(place: Place, expected: Made, seed: int, most: int) -> int:
     raise AssertionError("it never came to an end")
 
 
+# A new run's folder appears whole or not at all: an attempt that is always killed within the steps that this
+# takes, with what the one before left to be removed, would never come to an end.
 @pytest.mark.parametrize(
-    ("seed", "most"), [(1, 40), *(pytest.param(seed, 25, marks=pytest.mark.slow) for seed in range(2, 6))]
+    ("seed", "most"), [(1, 60), *(pytest.param(seed, 45, marks=pytest.mark.slow) for seed in range(2, 6))]
 )
 def test_killed_again_and_again(
     run: Config, expected: Made, processes: ForkServerContext, tmp_path: Path, seed: int, most: int

@@ -8,8 +8,8 @@ run's description has its hash.
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Literal
@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from fedsgt.data import Client, new_salt, record_hash
 from fedsgt.errors import InputError
-from fedsgt.files.durable import make_folder, read_limited, write_once
+from fedsgt.files.durable import make_folder, read_limited, sync_folder
 from fedsgt.files.encoding import parse_json
 from fedsgt.files.formats import check_format
 from fedsgt.runs.artefacts import REGISTERS
@@ -107,7 +107,14 @@ def new_registers(clients: Sequence[Client]) -> dict[int, Register]:
 
 def with_registers(run: Path, description: Description, registers: Mapping[int, Register]) -> Description:
     """Write the registers into the run's folder, and return the description with their hashes."""
-    hashes = {number: write_register(run, number, register) for number, register in registers.items()}
+    if not registers:
+        return description
+    make_folder(run / REGISTERS, 0o700)
+    hashes = {
+        number: _write_register(register_path(run, number), register.to_bytes())
+        for number, register in registers.items()
+    }
+    sync_folder(run / REGISTERS)
     clients = [
         client.model_copy(update={"register_hash": hashes[number]}) if number in hashes else client
         for number, client in enumerate(description.clients)
@@ -120,16 +127,17 @@ def register_path(run: Path, number: int) -> Path:
     return run / REGISTERS / f"{number}.json"
 
 
-def write_register(run: Path, number: int, register: Register) -> str:
-    """Write a client's register, which only its owner can read, and return its hash.
+def _write_register(path: Path, data: bytes) -> str:
+    """Write a register that only its owner can read, and return its hash; the caller syncs the folder.
 
-    A file of this number that no description names is what a stopped writer left, and is replaced.
+    It counts once a description names it, so nobody reads one that is half written. A file that no
+    description names is what a stopped writer left, and is replaced.
     """
-    path, data = register_path(run, number), register.to_bytes()
-    make_folder(path.parent, 0o700)
-    with suppress(FileNotFoundError):
-        path.unlink()
-    write_once(path, data, mode=0o600)
+    path.unlink(missing_ok=True)
+    with open(path, "xb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
     return hashlib.sha256(data).hexdigest()
 
 
