@@ -12,6 +12,7 @@ from fedsgt.cli.views import subjects
 from fedsgt.cli.views.subjects import preview_text, subject_json, subject_text
 from fedsgt.reporting.impact import Impact
 from fedsgt.runs.folder import RunFolder
+from fedsgt.runs.register import Register, with_registers
 from fedsgt.unlearning.subject import SubjectOutcome, delete_subject
 from fedsgt.unlearning.unlearn import Receipt
 
@@ -64,6 +65,9 @@ def test_an_answer_that_cannot_be_read_does_not_hide_the_request(
 
 
 def test_previews_of_what_is_not_there(folder: RunFolder, tmp_path: Path) -> None:
+    description = folder.live().description
+    registers = {number: Register.of(one.name, []) for number, one in enumerate(description.clients)}
+    folder.describe_anew(with_registers(folder.path, description, registers))
     words = "nothing would change; no client of this run ever had 'nobody'"
     assert preview_text([folder], ["nobody"], never, False) == f"{folder.path}: {words}"
     (told,) = json.loads(preview_text([folder], ["nobody"], never, True))
