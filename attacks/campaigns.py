@@ -26,7 +26,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Plan:
-    """What to attack, and how long."""
+    """Choice of campaigns, their seed and their limits."""
 
     seed: int = 0
     kills: int = 320
@@ -49,7 +49,7 @@ class Result:
 
 
 class Arena:
-    """What all cases share: a place, the tiny model, and a PostgreSQL server if there is one."""
+    """Things that all cases share: a place, the tiny model, and a PostgreSQL server if there is one."""
 
     def __init__(self, plan: Plan, place: Path) -> None:
         self.plan, self.place = plan, place

@@ -18,7 +18,7 @@ class Broken:
     seed: int
     what: str
     history: tuple[str, ...] = ()
-    """What was done to the run, oldest first."""
+    """Steps done to the run, oldest first."""
 
     @property
     def repeat(self) -> str:

@@ -48,7 +48,7 @@ class Kill:
 
 @dataclass
 class Outcome:
-    """What became of a child."""
+    """Outcome of a child process."""
 
     value: Any = None
     error: str | None = None
@@ -57,7 +57,7 @@ class Outcome:
     """Traceback of any other exception, or that it hangs."""
     killed: bool = False
     told: list[Any] = field(default_factory=list)
-    """What it told before its end."""
+    """Values that it told before its end."""
     seconds: float = 0.0
     steps: int = 0
 

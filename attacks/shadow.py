@@ -1,4 +1,4 @@
-"""What a run must look like, kept beside it by the campaign from the deletions that are in force."""
+"""Expected state of a run, kept by the campaign from the deletions that are in force."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from attacks.case import Case
 from attacks.children import run
 from attacks.world import Row, ids_in, slice_number
 
-# What the audit says of remains of a killed writer that depend on live data only: of each, the words, and the
+# Words of the audit on remains of a killed writer that depend on live data only: for each, the words and the
 # operations that must clear it away.
 REMAINS = {
     "left by a killed writer": ("deletion", "retraining"),

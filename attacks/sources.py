@@ -72,7 +72,7 @@ def _round(case: Case, shadows: list[Shadow], left: dict[str, str]) -> set[str]:
         for shadow, wish, kill in zip(shadows, wishes, kills, strict=True)
     ]
     outcomes = [child.wait() for child in children]
-    # What was killed is completed, again by all at once.
+    # Complete the killed deletions, again in all runs at once.
     for child in [Child(adapter.settle, shadow.path) for shadow in shadows]:
         case.value(child.wait(), "the next command fails")
     gone: set[str] = set()
@@ -108,7 +108,7 @@ def _check(case: Case, shadows: list[Shadow], file: Path, every: set[str], gone:
         missing = case.value(run(adapter.certified, shadow.path), "certificates cannot be checked")
         case.expect(not missing, f"requests without a certificate that verifies: {missing}")
         found = case.value(run(adapter.problems, shadow.path), "the audit fails")
-        # What another run took out of the file is still in this one, and the audit must say so.
+        # Records that another run took out of the file are still in this run, and the audit must say so.
         bad = [problem for problem in found if LEFT not in problem[1]]
         case.expect(not bad, f"the audit is not clean: {bad}")
         case.expect(len(found) > len(bad), "the audit does not say that records left the source")

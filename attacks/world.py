@@ -1,4 +1,4 @@
-"""What the campaigns attack: tiny worlds, and the helpers of the tests that make them."""
+"""Tiny worlds for the campaigns to attack, made with the helpers of the tests."""
 
 from __future__ import annotations
 

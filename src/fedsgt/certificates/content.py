@@ -108,7 +108,7 @@ class Configuration(Content):
 
 
 class SourceFile(Content):
-    """What happened to a file of the data's owners that deleted records were in."""
+    """Outcome of a deletion for one file that deleted records were in."""
 
     file: Name = Field(description="name without its folder")
     action: Literal["rewritten", "left"]

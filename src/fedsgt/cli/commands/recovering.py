@@ -1,4 +1,4 @@
-"""What commands say of requests that were cut short, and of deletions that are in force and not complete."""
+"""Tell of requests that were cut short, and of deletions that are in force and not complete."""
 
 from __future__ import annotations
 
