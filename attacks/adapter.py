@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from attacks.children import Tell
@@ -20,6 +21,7 @@ from fedsgt.build.train import train
 from fedsgt.certificates.keys import public_keys
 from fedsgt.certificates.signatures import read_certificate
 from fedsgt.config import Config
+from fedsgt.data import Client, Record
 from fedsgt.engine.events import ignore
 from fedsgt.errors import InputError
 from fedsgt.proof import rebuild as rebuilding
@@ -29,6 +31,7 @@ from fedsgt.proof.verify import verify
 from fedsgt.reporting.report import write_report
 from fedsgt.runs import folder as folders
 from fedsgt.runs.folder import RunFolder, open_run
+from fedsgt.runs.kept_records import write_kept
 from fedsgt.serving.evaluation import evaluate
 from fedsgt.serving.export import export_sequence
 from fedsgt.serving.predictor import Exhausted, Predictor
@@ -219,6 +222,13 @@ def command_on_full_disk(words: list[str], size: int, tell: Tell) -> tuple[int, 
 def ledger_kinds(path: Path, tell: Tell) -> list[str]:
     """Return the kinds of all entries."""
     return [str(entry.kind) for entry in open_run(path).ledger.entries()]
+
+
+def kept_records(number: int, content: str) -> bytes:
+    """Return the file of a client whose records were given in memory, with one record."""
+    with TemporaryDirectory() as place:
+        write_kept(Path(place), {number: Client.simulated("nobody", [Record("x", (content,), 0)], 1, 0)})
+        return (Path(place) / "records" / f"{number}.parquet").read_bytes()
 
 
 def dead_parts(path: Path, tell: Tell) -> tuple[list[str], list[str]]:

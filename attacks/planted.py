@@ -20,7 +20,7 @@ UNFINISHED = "0123456789abcdef"
 NOTE = json.dumps({"modules": ["KEY"]})
 # Each kind of file that depends on data, planted dead. KEY is a dead module's key, MARK the fingerprint of a
 # slice that lost a record.
-PLANTS: dict[str, dict[str, str]] = {
+PLANTS: dict[str, dict[str, str | bytes]] = {
     "module": {"modules/KEY/module.safetensors": SECRET},
     "manifest": {"modules/KEY/manifest.json": SECRET},
     "predictions": {"modules/KEY/test-0123456789abcdef.safetensors": SECRET},
@@ -45,6 +45,7 @@ PLANTS: dict[str, dict[str, str]] = {
         "work/0123456789abcdef/records/0.parquet": SECRET,
         "work/0123456789abcdef.lock": "{}",
     },
+    "records of nobody": {"records/99.parquet": adapter.kept_records(99, SECRET)},
     "unfinished write": {f"modules/KEY/.{UNFINISHED}.module.safetensors": SECRET},
     "unfinished write at the top": {f".{UNFINISHED}.evaluation.json": SECRET},
 }
@@ -69,9 +70,8 @@ def _plant_and_delete(case: Case, place: Path, world: World) -> None:
         case.note(f"plants: {name}")
         for file, text in PLANTS[name].items():
             key, mark = case.rng.choice(keys), case.rng.choice(marks)
-            write_dead(
-                shadow.path, *(part.replace("KEY", key).replace("MARK", mark) for part in (file, text))
-            )
+            target, content = (_filled(part, key, mark) for part in (file, text))
+            write_dead(shadow.path, str(target), content)
     case.counts["kinds planted"] += len(chosen)
     foreign = case.chance(0.3)
     if foreign:  # no file of a run: it is named by the audit, and left
@@ -82,6 +82,10 @@ def _plant_and_delete(case: Case, place: Path, world: World) -> None:
     delete_one(shadow)
     case.expect(outside(place) == before, "something outside of the run's folder was changed")
     _check(shadow, foreign)
+
+
+def _filled(part: str | bytes, key: str, mark: str) -> str | bytes:
+    return part if isinstance(part, bytes) else part.replace("KEY", key).replace("MARK", mark)
 
 
 def _check(shadow: Shadow, foreign: bool) -> None:
@@ -145,14 +149,14 @@ def delete_one(shadow: Shadow) -> None:
     shadow.apply(wish, look, done["position"])
 
 
-def write_dead(path: Path, name: str, text: str) -> None:
+def write_dead(path: Path, name: str, text: str | bytes) -> None:
     """Write a file into the run as if it were older than any request; lines are added at the end."""
     place = path / name
     if place.parent.is_file():  # the empty file in place of destroyed activations
         place.parent.unlink()
     place.parent.mkdir(parents=True, exist_ok=True)
     before = place.read_bytes() if name == "metrics.jsonl" and place.is_file() else b""
-    place.write_bytes(before + text.encode())
+    place.write_bytes(before + (text if isinstance(text, bytes) else text.encode()))
     os.utime(place, (0, 0))
 
 

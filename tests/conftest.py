@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections import Counter
 from collections.abc import Iterator
 from itertools import count
@@ -19,6 +20,12 @@ if TYPE_CHECKING:
 
 # Must come before the first import of torch, which reads these variables only once.
 os.environ.update(profile.environment())
+
+# Tests that are started in the background, or with nohup, ignore signals, and all processes that they start
+# would inherit that, also those whose answer to a signal is tested.
+for _number, _usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+    if signal.getsignal(_number) is signal.SIG_IGN:
+        signal.signal(_number, _usual)
 
 # In CI the same examples are tried each time, so that a failure there is never one of chance.
 settings.register_profile("local", deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -3,7 +3,15 @@ from typing import Self
 import pytest
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
-from fedsgt.words import counted, counted_range, first_problem, one_line, printable, shown_bytes
+from fedsgt.words import (
+    counted,
+    counted_passes,
+    counted_range,
+    first_problem,
+    one_line,
+    printable,
+    shown_bytes,
+)
 
 
 def test_numbers_go_with_their_word() -> None:
@@ -14,6 +22,15 @@ def test_equal_ends_of_a_range_are_one_number() -> None:
     assert counted_range(70, 80, "record") == "70 to 80 records"
     assert counted_range(80, 80, "record") == "80 records"
     assert counted_range(1, 1, "record") == "1 record"
+
+
+def test_passes_go_with_their_word() -> None:
+    assert [counted_passes(passes) for passes in (1, 1.0, 5.5, 10)] == [
+        "1 pass",
+        "1 pass",
+        "5.5 passes",
+        "10 passes",
+    ]
 
 
 def test_sizes_have_three_digits() -> None:

@@ -121,7 +121,7 @@ def _embeddings(config: Config) -> tuple[NDArray[np.float64], float]:
 def _related(config: Config, embeddings: NDArray[np.float64]) -> dict[str, Any]:
     """Return the further input of a grouping, as the package gives it: clusters or embeddings."""
     if config.grouping.method == "affinity":
-        return {"clusters": range(config.data.clients)}
+        return {"clusters": range(config.client_count())}
     return {"embeddings": embeddings} if config.grouping.method in LOOK_AT_DATA else {}
 
 

@@ -24,12 +24,24 @@ def counted_range(least: int, most: int, thing: str) -> str:
     return counted(most, thing) if least == most else f"{least} to {counted(most, thing)}"
 
 
+def counted_passes(passes: float) -> str:
+    """Return "1 pass", "5.5 passes"."""
+    return "1 pass" if passes == 1 else f"{passes:g} passes"
+
+
 def shown_bytes(count: float) -> str:
     """Return "2.4 MB", with three digits; the units count in thousands."""
     for unit, step in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if count >= step:
             return f"{count / step:.3g} {unit}" if count < 1000 * step else f"{count / step:,.0f} {unit}"
     return f"{count:.0f} B"
+
+
+def shown_seconds(seconds: float) -> str:
+    """Return "45 s", "12 min", "2.5 h"."""
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
 
 
 def one_line(error: Exception) -> str:

@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
         ("destroyed.0.module", digest("c"), "both destroyed and served"),
         ("served.modules.0.prefix", [2, 5], "group 5 is in a prefix and has no fingerprint"),
         ("served.groups", {"0": digest("7"), "02": digest("8")}, "pattern"),
-        ("request.parts.0.records", [digest("4")], "1 records with a count of 2"),
+        ("request.parts.0.records", [digest("4")], "1 record with a count of 2"),
         ("request.parts.0.client", "Alice", "pattern"),
         ("request.parts", [], "at least 1"),
         ("request.time", "yesterday", "pattern"),
@@ -33,7 +33,11 @@ ROOT = Path(__file__).parents[2]
         ("groups_hit", {"2": digest("8")}, "group 2 was hit, and is served as it was"),
         ("groups_hit", {"two": digest("8")}, "pattern"),
         ("keys", [{"position": 5, "key": digest("1")}] * 2, "not in the order of the ledger"),
-        ("sources", [{"file": "a", "action": "burnt", "rows": 1, "reason": None}], "'rewritten' or 'left'"),
+        (
+            "sources",
+            [{"file": "a", "action": "burnt", "rows": 1, "reason": None}],
+            "'removed' or 'left'",
+        ),
     ],
 )
 def test_what_does_not_fit_together_is_refused(place: str, value: Any, said: str) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from fedsgt.config import Config, load, to_toml
+from fedsgt.config.load import from_values
 from fedsgt.errors import InputError
 
 
@@ -45,8 +46,50 @@ def test_what_is_no_override_says_how_to_write_one(override: str) -> None:
     assert "section.key=value" in refused(override)
 
 
-def test_several_problems_are_counted() -> None:
-    assert "(and 1 more)" in refused("plan.budget=0", "plan.kind=x")
+def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "my.toml"
+    path.write_text('[data]\nsource = ""\nclients = 3\n[grouping]\nslices = [1, 1]\n[plna]\nseed = 1\n')
+    with pytest.raises(InputError) as error:
+        load(path, ["plan.kind=x", "oops", "model.device=tpu", "model.mean=[0.5,0.5]"])
+    head, *lines = str(error.value).split("\n  ")
+    assert head == f"{path} with overrides: 7 mistakes"
+    assert lines[0] == "'oops': not an override; write section.key=value, such as plan.budget=8"
+    assert [line.partition(":")[0] for line in lines[1:]] == [
+        *("data.source", "plan.kind", "model.device", "model.mean", "plna"),
+        "grouping.slices",  # a contradiction, told although a key of the same section could be wrong
+    ]
+    assert error.value.lines() == [head, *(f"  {line}" for line in lines)]
+
+
+def test_a_wrong_setting_takes_part_in_no_contradiction(tmp_path: Path) -> None:
+    assert refused("grouping.groups=x", "plan.passes=1.0").startswith("grouping.groups: 'x' is not allowed")
+    path = tmp_path / "my.toml"
+    path.write_text("[data]\nclient = 2\n[grouping]\nslices = [5, 5]\n")
+    assert "data.client: unknown key; did you mean clients?" in refused(path=path)
+    path.write_text("grouping = 3\n[plan]\nshards = 11\n")
+    assert "it should be a section, [grouping]" in refused(path=path)
+
+
+def test_no_value_is_no_wish_for_a_default() -> None:
+    """A shell makes data.source= of data.source="", and must not train on the digits for it."""
+    wanted = "data.source: no value is given; give one, or leave it out for the default, 'digits'"
+    assert refused("data.source=") == wanted
+    assert refused('data.source=""').startswith("data.source: is empty; give one: ")
+    assert load(None, ["data.test=x", "data.test="]).data.test is None
+
+
+@pytest.mark.parametrize("numbers", ["[0.5]", "[0.5,0.4,0.3]"])
+def test_channels_are_one_or_three(numbers: str) -> None:
+    assert load(None, [f"model.mean={numbers}"]).model.mean is not None
+    assert refused("model.std=[0.5,0.5]") == (
+        "model.std: 2 numbers; give three, for red, green and blue, or one for all of them"
+    )
+
+
+def test_values_from_a_program() -> None:
+    assert from_values({"plan": {"budget": 3}}).plan.budget == 3
+    with pytest.raises(InputError, match=r"^here: plan: 3 is not allowed; it should be a section, \[plan\]$"):
+        from_values({"plan": 3}, "here")
 
 
 def test_a_missing_file_a_folder_and_no_toml(tmp_path: Path) -> None:
@@ -59,7 +102,7 @@ def test_a_missing_file_a_folder_and_no_toml(tmp_path: Path) -> None:
     assert "cannot be read" in refused(path=path)
     path.write_text("plan = 3")
     assert "plan: 3" in refused(path=path)
-    assert "not a section" in refused("plan.budget=1", path=path)
+    assert "plan: 3 is not allowed; it should be a section, [plan]" in refused("plan.budget=1", path=path)
 
 
 def test_a_mistake_in_a_file_names_the_file(tmp_path: Path) -> None:

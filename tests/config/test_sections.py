@@ -15,7 +15,7 @@ from fedsgt.errors import InputError
 
 def test_the_defaults_are_the_papers_setting() -> None:
     run = load()
-    assert (run.data.clients, run.grouping.groups, run.grouping.slices) == (10, 10, 5)
+    assert (run.client_count(), run.grouping.groups, run.grouping.slices) == (10, 10, 5)
     assert (run.data.partition, run.data.alpha, run.plan.kind, run.serving.strategy) == (
         "dirichlet",
         0.3,
@@ -35,17 +35,17 @@ def test_the_defaults_are_the_papers_setting() -> None:
     [
         ("plan.bugdet=8", ["plan.bugdet", "unknown", "did you mean budget?", "passes"]),
         ("plna.budget=8", ["plna", "unknown", "did you mean plan?"]),
-        ("plan.budget=0", ["plan.budget", "0", "greater than or equal to 1"]),
-        ("plan.budget=2.5", ["plan.budget", "2.5", "integer"]),
-        ("plan.budget=true", ["plan.budget", "True", "integer"]),
-        ("plan.budget=many", ["plan.budget", "'many'", "integer"]),
+        ("plan.budget=0", ["plan.budget", "0", "at least 1"]),
+        ("plan.budget=2.5", ["plan.budget", "2.5", "whole number"]),
+        ("plan.budget=true", ["plan.budget", "true", "whole number"]),
+        ("plan.budget=many", ["plan.budget", "'many'", "whole number"]),
         ("plan.kind=tre", ["plan.kind", "'tre'", "'rotations'", "'tree'"]),
-        ("grouping.slices=[5,5,0,5,5,5,5,5,5,5]", ["grouping.slices", "0", "greater than or equal to 1"]),
+        ("grouping.slices=[5,5,0,5,5,5,5,5,5,5]", ["grouping.slices", "0", "at least 1"]),
         ("data.alpha=nan", ["data.alpha", "nan", "finite"]),
-        ("data.alpha=0", ["data.alpha", "0", "greater than 0"]),
-        ("data.seed=-1", ["data.seed", "-1", "greater than or equal to 0"]),
-        ("data.source=''", ["data.source", "''", "at least 1 character"]),
-        ("model.device=gpu", ["model.device", "'gpu'", "cuda"]),
+        ("data.alpha=0", ["data.alpha", "0", "above 0"]),
+        ("data.seed=-1", ["data.seed", "-1", "at least 0"]),
+        ("data.source=''", ["data.source: is empty; give one: digits"]),
+        ("model.device=gpu", ["model.device: 'gpu' is not allowed; allowed: auto, cpu, cuda or cuda:N"]),
         ("serving.port=70000", ["serving.port", "70000", "65535"]),
     ],
 )

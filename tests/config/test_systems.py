@@ -65,7 +65,7 @@ def test_a_system_is_the_same_over_any_file(name: str, contrary: Path) -> None:
         retrains = {"fedavg": "never", "fedcio": "never", "fedretrain": "now", "fedcio-retrain": "now"}
         if name in retrains:
             assert (run.unlearning.retrain, run.unlearning.threshold) == (retrains[name], None)
-            assert (run.training.rounds, run.slices_per_client()) == (10, [1] * run.data.clients)
+            assert (run.training.rounds, run.slices_per_client()) == (10, [1] * run.client_count())
         else:
             assert (run.data.clients, run.data.partition, run.slices_per_client()) == (1, "iid", [20])
         if name.startswith("fedcio"):

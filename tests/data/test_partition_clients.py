@@ -147,7 +147,7 @@ def test_another_seed_is_another_draw_also_after_the_first() -> None:
         (
             made_up(9, owners=["n", "e", "s"]),
             {"clients": 2, "partition": "given"},
-            r"^data\.clients is 2, but the records have 3 owners; set it to that$",
+            r"^data\.clients is 2, but the records have 3 owners; leave it out$",
         ),
         (made_up(9), {"partition": "given"}, r"have no owners; set data\.client_column, or data\.partition"),
         (

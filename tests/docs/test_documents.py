@@ -28,7 +28,7 @@ def test_every_command_runs(page: str, line: str, page_folders: Path) -> None:
     run_command(page, line, page_folders)
 
 
-@pytest.mark.parametrize(("page", "code"), blocks("python", [README, *PAGES]))
+@pytest.mark.parametrize(("page", "code"), blocks("python", PAGES))
 def test_every_python_example_runs(page: str, code: str) -> None:
     subprocess.run([sys.executable, "-W", "error", "-c", code], check=True, capture_output=True)
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import pickle
-import signal
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -33,7 +31,7 @@ def processes(setup: Setup) -> Iterator[Processes]:
     pool = Processes(setup, 1)
     yield pool
     pool.stop()
-    assert not any(process.is_alive() for process in pool.processes.values())
+    assert all(process.poll() is not None for process in pool.processes.values())
 
 
 @pytest.fixture(scope="module")
@@ -109,9 +107,8 @@ def test_a_process_killed_between_jobs_is_reported(processes: Processes, state: 
 
 def kill(pool: Processes) -> None:
     (process,) = pool.processes.values()
-    assert process.pid is not None
-    os.kill(process.pid, signal.SIGKILL)
-    process.join()
+    process.kill()
+    process.wait()
 
 
 def close_as_if_used(pool: Processes) -> None:

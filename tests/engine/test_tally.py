@@ -35,16 +35,25 @@ def test_what_is_done_is_counted() -> None:
     assert tally.finished == {(1, 0), (0, 1)}, "a module that ends no sequence finishes none"
 
 
-def test_time_left_is_by_records(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = [100.0]
+def test_long_checks_have_lines_after_each_quarter(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
     monkeypatch.setattr("time.monotonic", lambda: now[0])
-    tally = Tally()
-    tally(WORK)
-    tally(updated(20))
-    now[0] += 5.0
-    assert tally.seconds_left() == pytest.approx(15.0)
-    tally(updated(80))
-    assert tally.seconds_left() == 0.0, "never less than none"
+    lines: list[str] = []
+    listen = print_lines(Tally(), lines.append)
+    for percent in range(1, 101):
+        now[0] += 0.5
+        listen(DataChecked(percent / 100))
+    assert lines == [
+        "checking records: 25%, about 38 s left",
+        "checking records: 50%, about 25 s left",
+        "checking records: 75%, about 12 s left",
+    ]
+    lines.clear()
+    listen = print_lines(Tally(), lines.append)
+    for percent in range(1, 101):
+        now[0] += 0.05
+        listen(DataChecked(percent / 100))
+    assert lines == []
 
 
 def test_lines() -> None:
@@ -77,7 +86,7 @@ def test_lines() -> None:
     ]
     assert [tally.line(event) for event in told] == [  # by another process, which leaves losses out
         "  round 1 of groups 0: done",
-        "module 0 of 2 (groups 0): about 0 s left",
+        "module 0 of 2 (groups 0): done",
     ]
     assert Tally().line(WorkBegun(0, 1, 0, ((0,),), ((0,),))) is None, "nothing to train, nothing to say"
 

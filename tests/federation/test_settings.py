@@ -39,6 +39,19 @@ def test_paths_are_seen_from_the_file(tmp_path: Path, monkeypatch: pytest.Monkey
     assert found.model.backbone == str(tmp_path / "models")
 
 
+@pytest.mark.parametrize(
+    "source", ["records.csv", "images", "data/records.jsonl", "org/set.parquet", "a/b/c"]
+)
+def test_what_is_no_name_on_the_hub_is_a_path_there_or_not(tmp_path: Path, source: str) -> None:
+    path = tmp_path / "client.toml"
+    path.write_text(f'name = "a"\n[data]\nsource = "{source}"\n', encoding="utf-8")
+    assert load_client(path).data.source == str(tmp_path / source)
+    (tmp_path / "org").mkdir()
+    path.write_text('name = "a"\n[data]\nsource = "org/set"\n[model]\nbackbone = "fedsgt/tiny-vit"\n')
+    assert load_client(path).data.source == str(tmp_path / "org/set"), "there is a folder of the owner's name"
+    assert load_client(path).model.backbone == "fedsgt/tiny-vit"
+
+
 def test_names_on_the_hub_stay_names(tmp_path: Path) -> None:
     path = tmp_path / "client.toml"
     path.write_text(
@@ -81,14 +94,14 @@ def test_the_starters_show_every_key_and_say_the_defaults(tmp_path: Path) -> Non
         ('folder = "/x"', "", "folder: unknown key (allowed: name, "),
         ("", "colour = 1", "data.colour: unknown key (allowed: source, "),
         ('"a\\nb" = 1', "", "'a\\nb': unknown key"),
-        ('workers = "2"', "", "workers: '2' is not allowed; it should be a valid integer"),
-        ("port = 65536", "", "port: 65536 is not allowed; it should be less than or equal to 65535"),
+        ('workers = "2"', "", "workers: '2' is not allowed; it should be a whole number"),
+        ("port = 65536", "", "port: 65536 is not allowed; it should be at most 65535"),
         ("ca = 3", "", "ca: 3 is not allowed; it should be the path of a file or folder"),
         ('server = "fed.example.org"', "", "server: 'fed.example.org' is no address; write HOST:PORT"),
         ('desk = "::1:9093"', "", "desk: '::1:9093' is no address; write HOST:PORT"),
         ('desk = "x:70000"', "", "desk: 'x:70000' is no address; write HOST:PORT"),
         ("", 'erase = "burn"', "data.erase: 'burn' is not allowed; it should be 'rewrite' or"),
-        ("", "input_columns = [1]", "data.input_columns.0: 1 is not allowed; it should be a valid string"),
+        ("", "input_columns = [1]", "data.input_columns.0: 1 is not allowed; it should be a text"),
         ("model = 1", "", "model: 1 is not allowed"),
         ("= 1", "", "not TOML: "),
     ],
@@ -104,9 +117,9 @@ def test_wrong_settings_are_one_line(tmp_path: Path, top: str, data: str, messag
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("port = 0", "port: 0 is not allowed; it should be greater than or equal to 1"),
+        ("port = 0", "port: 0 is not allowed; it should be at least 1"),
         ("port = 9093", "desk_port: 9093 is the SuperLink's port; give another"),
-        ('host = ""', "host: '' is not allowed"),
+        ('host = ""', "host: is empty; give one: "),
         ('name = "a"', "name: unknown key"),
     ],
 )

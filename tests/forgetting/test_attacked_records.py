@@ -55,7 +55,7 @@ def test_a_source_without_the_deleted_records_needs_a_file(
     assert facts(measure(folder, deleted=copy, **QUICK)) == found
     with pytest.raises(InputError, match="no record that was deleted"):
         measure(rewritten, deleted=own / "train.parquet", **QUICK)
-    with pytest.raises(InputError, match="cannot be read"):
+    with pytest.raises(InputError, match="does not exist"):
         measure(rewritten, deleted=tmp_path / "none.parquet", **QUICK)
 
 

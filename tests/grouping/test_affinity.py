@@ -110,7 +110,7 @@ def test_where_limits_break_clusters_they_stay_together_as_far_as_they_can() -> 
     [
         ({}, "affinity: neither given of clusters and rates; exactly one is needed"),
         ({"clusters": [0, 1], "rates": [1.0, 2.0]}, "affinity: both given of clusters and rates"),
-        ({"clusters": [0]}, "clusters: 1 labels for 2 clients"),
+        ({"clusters": [0]}, "clusters: 1 label for 2 clients"),
         ({"rates": [1.0]}, r"rates: shape \(1,\)"),
         ({"rates": [1.0, -1.0]}, "client 1: rate -1.0 is not a finite number of at least 0"),
         ({"rates": [float("nan"), 1.0]}, "client 0: rate nan is not"),

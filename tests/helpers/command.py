@@ -19,13 +19,22 @@ class Done:
     stderr: str
 
 
-def fedsgt(*arguments: str, cwd: Path | None = None, given: str | None = None) -> Done:
+class Screen(io.StringIO):
+    """Standard output that a person looks at."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def fedsgt(
+    *arguments: str, cwd: Path | None = None, given: str | None = None, on_terminal: bool = False
+) -> Done:
     """Run the command's entry point in this process, since starting one for each call takes long."""
-    out, err, code = io.StringIO(), io.StringIO(), 0
+    out, err, code = Screen() if on_terminal else io.StringIO(), io.StringIO(), 0
     before, here, stdin = sys.argv, Path.cwd(), sys.stdin
     sys.argv = ["fedsgt", *arguments]
     if given is not None:
-        sys.stdin = io.StringIO(given)
+        sys.stdin = io.TextIOWrapper(io.BytesIO(given.encode()), encoding="utf-8")
     try:
         os.chdir(cwd or here)
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):

@@ -215,7 +215,7 @@ def trained(path: Path, run: Config) -> Made:
 def started(path: Path, run: Config) -> tuple[Prepared, RunFolder]:
     """Return a run before its training."""
     prepared = prepare(run)
-    return prepared, create_run(path, run, describe(prepared))
+    return prepared, create_run(path, prepared.run, describe(prepared))
 
 
 def build(

@@ -69,12 +69,17 @@ def literals(tree: ast.AST) -> Iterator[ast.Constant]:
                 yield part
 
 
+# Files in which the word "request" is also a heading for people; other kinds are looked for there too.
+HEADINGS = {"api/results/comparison.py", "cli/views/status.py", "reporting/charts.py"}
+
+
 def test_no_other_file_spells_a_kind() -> None:
     found = [
         f"{path.relative_to(ROOT)}:{node.lineno}"
         for path in sorted(ROOT.rglob("*.py"))
         if path != ROOT / "ledger" / "kinds.py"
         for node in literals(ast.parse(path.read_text(encoding="utf-8")))
+        if node.value != "request" or path.relative_to(ROOT).as_posix() not in HEADINGS
     ]
     assert not found, "write a member of fedsgt.ledger.kinds.Kind"
 

@@ -42,6 +42,14 @@ def test_a_mark_reads_as_it_was_written_and_holds_positions_and_hashes_only(plac
     assert sorted(path.name for path in (place / "marks").iterdir()) == ["run.json", "run.lock"]
 
 
+def test_the_mark_of_a_run_that_is_gone_can_go_and_no_other(place: Path) -> None:
+    for name in ("run", "other"):
+        MarkFile(name).change(lambda old: MARK)
+    MarkFile("run").forget()
+    MarkFile("never").forget()
+    assert sorted(path.name for path in (place / "marks").iterdir()) == ["other.json", "other.lock"]
+
+
 def test_nothing_is_written_for_nothing() -> None:
     file = MarkFile("run")
     file.change(lambda old: None)

@@ -115,7 +115,7 @@ def test_the_reason_is_two_sentences(stream: Stream, target: float) -> None:
     assert "\n" not in reason
     assert len(re.findall(r"\.(?: |$)", reason)) == 2
     assert reason.endswith(".")
-    assert reason.startswith("Take L=")
+    assert reason.startswith("Take ")
 
 
 def test_the_reason_names_the_setting_and_its_figures() -> None:

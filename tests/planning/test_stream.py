@@ -236,7 +236,7 @@ def test_curves_only_fall() -> None:
 @pytest.mark.parametrize(
     ("requests", "whole", "message"),
     [
-        (-1, 0, "requests: -1 is negative"),
+        (-1, 0, "requests: -1 is negative; at least 0"),
         (3, -1, "client requests: -1 is not from 0 to 3 (all requests)"),
         (3, 4, "client requests: 4 is not from 0 to 3 (all requests)"),
     ],

@@ -116,5 +116,5 @@ def test_iterative_rotations_hold_the_rotations_and_so_serve_no_less(budget: int
 @pytest.mark.parametrize("groups", [1, 3, 4])
 def test_more_orders_than_there_are_are_refused(groups: int) -> None:
     orders = len(list(permutations(range(groups))))
-    with pytest.raises(InputError, match=f"^budget: {orders + 1} is more than the {orders} orders"):
+    with pytest.raises(InputError, match=f"^budget: {orders + 1} is more than the {orders} order"):
         iterative_rotations(groups, orders + 1)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from itertools import groupby, pairwise
 from pathlib import Path
 from xml.etree import ElementTree
@@ -11,13 +13,25 @@ from paper_run import delete, describe, fill, paper_run, rebuild
 
 from fedsgt.plans import rotations
 from fedsgt.reporting.charts import (
-    COLOURS,
     draw_accuracy_curves,
+    draw_expected_accuracy,
     draw_seconds_over_records,
+    draw_timeline,
     draw_unlearning_curve,
 )
 from fedsgt.reporting.status import RunStatus, run_status
+from fedsgt.reporting.svg_chart import COLOURS
+from fedsgt.serving.accuracy import Accuracy, Evaluation, ExpectedAccuracy
 
+EXPECTED = Evaluation(
+    3,
+    100,
+    [],
+    {"long": Accuracy(0.75, 0.5, 0.875)},
+    expected_strategy="long",
+    expected=[ExpectedAccuracy(1, 0.5, 0.0, 1.0), ExpectedAccuracy(2, None, 0.0, 0.25)],
+)
+NOON = datetime(2031, 5, 6, 12, tzinfo=UTC)
 CURVES = [[0.5, 0.75, 0.875], [0.625]]
 BOTTOM = 264.0  # where the horizontal axis is
 
@@ -54,6 +68,8 @@ def test_a_chart_is_drawn_with_the_same_bytes_every_time(tmp_path: Path) -> None
     found = status(tmp_path / "run")
     assert draw_unlearning_curve(found) == draw_unlearning_curve(found)
     assert draw_accuracy_curves(CURVES) == draw_accuracy_curves(CURVES)
+    assert draw_timeline(found, NOON) == draw_timeline(found, NOON)
+    assert draw_expected_accuracy(EXPECTED, 4) == draw_expected_accuracy(EXPECTED, 4)
     assert draw_seconds_over_records([(1.0, 2.0)], None) == draw_seconds_over_records([(1.0, 2.0)], None)
 
 
@@ -61,6 +77,8 @@ def test_a_chart_has_the_pages_colours_and_font_and_says_what_it_shows(tmp_path:
     for svg in (
         draw_unlearning_curve(status(tmp_path / "run")),
         draw_accuracy_curves(CURVES),
+        draw_timeline(status(tmp_path / "other"), NOON),
+        draw_expected_accuracy(EXPECTED, 4),
         draw_seconds_over_records([(1.0, 2.0), (3.0, 4.0)], (1.0, 1.0))[0],
     ):
         root = ElementTree.fromstring(svg.replace("xlink:", ""))
@@ -102,6 +120,60 @@ def test_an_exhausted_run_has_no_forecast(tmp_path: Path) -> None:
     svg = draw_unlearning_curve(run_status(folder))
     assert "ahead" not in svg
     assert "0 of 2 modules live after 1 request" in svg
+
+
+def timed(found: RunStatus, *times: datetime) -> RunStatus:
+    """Return the status with other times of its events; the last step is the present."""
+    *events, present = found.past.steps
+    moved = [replace(one, time=time.isoformat()) for one, time in zip(events, times, strict=True)]
+    return replace(found, past=replace(found.past, steps=[*moved, present]))
+
+
+def test_what_was_live_stands_over_the_time_of_each_request(tmp_path: Path) -> None:
+    # Trained, two requests, trained again, a third request, and now: at 0, 1, 2, 5, 7 and 10 hours.
+    hours = [NOON + timedelta(hours=count) for count in (0, 1, 2, 5, 7)]
+    found = timed(status(tmp_path / "run"), *hours)
+    svg = draw_timeline(found, NOON + timedelta(hours=10))
+    corners = places(svg, "modules")
+    # The axis is 650 wide and begins 2 % of the time before the training.
+    at = sorted({round((x - 52) / 650 * 10.2 - 0.2, 2) for x, _ in corners})
+    assert at == [0, 1, 2, 5, 7, 10]
+    heights = [round((BOTTOM - y) / 246 * 36) for _, y in corners]
+    assert [height for height, _ in groupby(heights)] == [36, 15, 7, 36, 15]
+    assert len(element(svg, "request").findall(".//use")) == 3
+    assert len(element(svg, "trained").findall(".//use")) == 1
+    assert [text for text in texts(svg) if ":" in text] == ["12:00", "15:00", "18:00", "21:00"]
+    assert "time (UTC), 2031-05-06" in texts(svg)
+
+
+def test_times_are_named_as_closely_as_they_lie(tmp_path: Path) -> None:
+    found = status(tmp_path / "run")
+
+    def ticks(span: timedelta) -> list[str]:
+        svg = draw_timeline(timed(found, *[NOON] * 5), NOON + span)
+        return [text for text in texts(svg) if "%" not in text and "time" not in text]
+
+    quarters = (15 * count for count in range(7))
+    assert ticks(timedelta(seconds=90)) == [f"12:{at // 60:02d}:{at % 60:02d}" for at in quarters]
+    days = ["05-06 12:00", "05-07 00:00", "05-07 12:00", "05-08 00:00", "05-08 12:00"]
+    assert ticks(timedelta(days=2)) == days
+    assert ticks(timedelta(days=300)) == ["2031-05-11", "2031-08-09", "2031-11-07", "2032-02-05"]
+    assert len(ticks(timedelta(days=10_000))) <= 7
+    assert ticks(timedelta(0)) == ["12:00:00", "12:00:15", "12:00:30", "12:00:45", "12:01:00"]
+    # The clock of this machine may be behind the ledger's.
+    assert ticks(timedelta(hours=-3)) == ticks(timedelta(0))
+
+
+def test_expected_accuracy_stands_beside_the_chance_of_it() -> None:
+    svg = draw_expected_accuracy(EXPECTED, 4)
+    expected = [round((BOTTOM - y) / 246, 3) for _, y in places(svg, "accuracies")]
+    assert expected == [0.75, 0.5], "now, and after one request; nothing is known after two"
+    alive = [round((BOTTOM - y) / 246, 3) for _, y in places(svg, "alive ahead")]
+    assert alive == [1.0, 1.0, 0.25]
+    assert [round((BOTTOM - y) / 246, 3) for _, y in places(svg, "interval")] == [0.5, 0.875]
+    assert {round((BOTTOM - y) / 246, 3) for _, y in places(svg, "guess")} == {0.25}
+    assert {"now", "+1", "+2"} <= set(texts(svg))
+    assert "Accuracy now 75.0%; expected after 2 further requests: not known if something is live" in svg
 
 
 def test_a_curve_for_each_sequence_and_a_dot_for_each_module() -> None:

@@ -14,10 +14,12 @@ from fedsgt.config import load
 from fedsgt.errors import InputError
 from fedsgt.reporting.comparison import Comparison, system_of
 from fedsgt.reporting.report import read_report, write_report
+from fedsgt.reporting.status import run_status
 from fedsgt.runs.folder import RunFolder
+from fedsgt.serving.accuracy import Accuracy, Evaluation
 
 ROTATIONS = [(0, 1, 2), (2, 0, 1), (1, 2, 0)]
-STRATEGIES = {"all": {"accuracy": 0.75, "low": 0.7, "high": 0.8}}
+SERVED = Accuracy(0.75, 0.7, 0.8)
 
 
 @pytest.fixture
@@ -37,10 +39,10 @@ def other(tmp_path: Path) -> RunFolder:
 
 def evaluated(folder: RunFolder, test: str) -> None:
     """Write an evaluation as `fedsgt evaluate` does, on test records of this name."""
-    found = {"position": folder.ledger.head(), "records": 40, "strategies": STRATEGIES}
     served = folder.live().prefixes(folder.present())
-    found["sequences"] = [[STRATEGIES["all"]] * len(prefix) for prefix in served]
-    (folder.path / "evaluation.json").write_text(json.dumps(found))
+    curves = [[SERVED] * len(prefix) for prefix in served]
+    found = Evaluation(folder.ledger.head(), 40, curves, {"all": SERVED})
+    (folder.path / "evaluation.json").write_text(found.to_text())
     key = folder.description.modules[0].key
     folder.modules.objects.write(f"modules/{key}/test-{test}.safetensors", b"")
 
@@ -56,23 +58,38 @@ def test_a_row_for_each_run(folder: RunFolder, other: RunFolder) -> None:
     own, theirs = compared(folder, other).rows
     assert (own.modules, own.live_modules, own.passes, own.rounds_per_client) == (9, 3, 6.0, 6.0)
     assert own.requests == 1
-    assert own.until_exhausted == pytest.approx(3 * (1 + 1 / 2 + 1 / 3))
-    # Groups 0 and 1 still begin a sequence; each is spared by a request with chance 2/3, both by 1/3.
-    assert own.alive == pytest.approx([2 * (2 / 3) ** n - (1 / 3) ** n for n in (10, 20)])
+    # A fresh run has 20, 40 and 60 of 120 records in its groups: the last of all three, by inclusion.
+    assert own.until_exhausted == pytest.approx(6 + 3 + 2 - (2 + 3 / 2 + 6 / 5) + 1)
+    # Groups 0 and 1 still begin a sequence. Of 90 records left, 20 are in the one and 40 in the other.
+    alive = [(7 / 9) ** n + (5 / 9) ** n - (3 / 9) ** n for n in (10, 20)]
+    assert own.alive == pytest.approx(alive)
     assert (theirs.modules, theirs.live_modules, theirs.passes, theirs.rounds_per_client) == (1, 1, 4.0, 4.0)
     assert (theirs.requests, theirs.until_exhausted, theirs.alive) == (0, 1.0, [0.0, 0.0])
     assert theirs.system.startswith("1 group (random), 1 sequence (rotations), 4 rounds a module")
 
 
-def test_a_group_is_hit_as_often_as_it_has_slices_with_records(folder: RunFolder, tmp_path: Path) -> None:
-    # Three, two and one slice, but the first of all has no records: 2, 2 and 1 of five.
+def test_a_group_is_hit_as_often_as_it_has_records(folder: RunFolder, tmp_path: Path) -> None:
+    # Slices of 0, 10, 20, 20, 30 and 30 records in three, two and one: 30, 50 and 30 of 110.
     uneven = describe(ROTATIONS, [10, 20, 30], fresh={0}, group_of=[0, 0, 0, 1, 1, 2])
     other = paper_run(tmp_path / "other", uneven)
     fill(other)
-    even, row = compared(folder, other).rows
-    assert even.until_exhausted == 5.5
-    assert row.until_exhausted == pytest.approx(2 / 0.4 + 1 / 0.2 - 1 / 0.8 - 2 / 0.6 + 1)
-    assert row.alive == pytest.approx([2 * 0.6**n + 0.8**n - 0.2**n - 2 * 0.4**n for n in (10, 20)])
+    row = compared(folder, other).rows[1]
+    a, b = 30 / 110, 50 / 110
+    assert row.until_exhausted == pytest.approx(2 / a + 1 / b - 2 / (a + b) - 1 / (2 * a) + 1)
+    alive = [2 * (1 - a) ** n + (1 - b) ** n - 2 * a**n - b**n for n in (10, 20)]
+    assert row.alive == pytest.approx(alive)
+
+
+def test_a_chance_is_the_same_wherever_the_page_shows_it(folder: RunFolder, other: RunFolder) -> None:
+    assert compared(folder, other).rows[0].until_exhausted == pytest.approx(
+        run_status(folder).forecast.requests_left
+    ), "a run without requests is fresh"
+    delete(folder, 2)
+    status = run_status(folder, 20).forecast
+    own = compared(folder, other).rows[0]
+    assert own.alive == pytest.approx([float(status.alive[count]) for count in (10, 20)])
+    page = Page(write_report(folder, against=[other.path])).said
+    assert page.count(f"{float(status.alive[10]):.1%}") >= 3, "in the tile, the forecast and the comparison"
 
 
 def test_an_exhausted_run_is_shown(folder: RunFolder, other: RunFolder) -> None:
@@ -155,7 +172,7 @@ def test_accuracies_that_do_not_compare_are_marked(folder: RunFolder, tmp_path: 
         ["another backbone"],
         [],
     ]
-    assert [row.accuracy for row in found.rows] == [STRATEGIES["all"]] * 4 + [None]
+    assert [row.accuracy for row in found.rows] == [SERVED] * 4 + [None]
     said = Page(write_report(folder)).said
     assert "test has other test records: its accuracy is not comparable with run's." in said
     assert "backbone has another backbone" in said

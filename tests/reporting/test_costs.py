@@ -125,6 +125,7 @@ def test_nothing_trained_is_no_error(tmp_path: Path) -> None:
     assert "No times are on record" in Page(write_report(folder)).said
 
 
-def test_no_line_through_equal_numbers_of_records() -> None:
-    assert fit_line([TrainingTime(5, 1.0), TrainingTime(5, 2.0)]) is None
-    assert fit_line([TrainingTime(5, 1.0), TrainingTime(7, 1.0)]) == LineFit(1.0, 0.0, 1.0)
+def test_no_line_through_fewer_than_three_numbers_of_records() -> None:
+    assert fit_line([TrainingTime(5, 1.0), TrainingTime(5, 2.0), TrainingTime(7, 1.0)]) is None
+    points = [TrainingTime(records, 1.0) for records in (5, 6, 7)]
+    assert fit_line(points) == LineFit(1.0, 0.0, 1.0)

@@ -8,14 +8,9 @@ from itertools import product
 
 import numpy as np
 import pytest
-from paper_run import describe
 
-from fedsgt.ledger.kinds import Kind
-from fedsgt.ledger.ledger import Entry
 from fedsgt.plans import Plan, live_prefix, rotations
-from fedsgt.reporting import forecast as numbers
-from fedsgt.reporting.forecast import expected_accuracy, forecast_survival, fragile_groups, request_chances
-from fedsgt.runs.state import Live
+from fedsgt.reporting.forecast import forecast_survival, fragile_groups
 
 # Two branches below [0, 1], and one sequence beside them.
 BRANCHED = [(0, 1, 2, 3), (0, 1, 3), (2, 3)]
@@ -23,40 +18,6 @@ BRANCHED = [(0, 1, 2, 3), (0, 1, 3), (2, 3)]
 
 def even(groups: int) -> np.ndarray:
     return np.full(groups, 1 / groups)
-
-
-def request(position: int, groups: Sequence[int], **part: object) -> Entry:
-    body = {"parts": [part] if part else [], "groups": list(groups), "modules_died": 0}
-    return Entry(position, Kind.REQUEST, "", body, "", "")
-
-
-# --- chances
-
-
-def test_a_request_is_as_likely_as_there_are_records_left() -> None:
-    description = describe([(0, 1, 2)], [10, 20, 30])
-    assert request_chances(Live(description, 1, ())) == pytest.approx([20 / 120, 40 / 120, 60 / 120])
-    slice_gone = request(2, [2], number=2, scope="slice", slices=[0], records=[], counts=[30], count=30)
-    assert request_chances(Live(description, 2, (slice_gone,))) == pytest.approx([20 / 90, 40 / 90, 30 / 90])
-    some_gone = request(
-        2, [0], number=0, scope="records", slices=[0, 1], records=["a"] * 8, counts=[3, 5], count=8
-    )
-    assert request_chances(Live(description, 2, (some_gone,))) == pytest.approx(
-        [12 / 112, 40 / 112, 60 / 112]
-    )
-
-
-def test_records_that_the_description_already_lacks_are_not_taken_off_again() -> None:
-    description = describe([(0, 1)], [10, 10], as_of=2)
-    old = request(2, [0], number=0, scope="records", slices=[0], records=["a"] * 5, counts=[5], count=5)
-    assert request_chances(Live(description, 2, (old,))) == pytest.approx([0.5, 0.5])
-
-
-def test_with_no_record_left_anywhere_all_groups_are_alike() -> None:
-    assert request_chances(Live(describe([(0, 1)], [0, 0]), 1, ())).tolist() == [0.5, 0.5]
-
-
-# --- forecast
 
 
 def by_hand(prefixes: Sequence[tuple[int, ...]], odds: np.ndarray, requests: int) -> tuple[float, float]:
@@ -133,28 +94,3 @@ def test_the_most_fragile_group_comes_first() -> None:
     told = [(one.group, one.modules, one.live_groups, one.chance) for one in found]
     assert told == [(0, 5, 2, 0.1), (1, 4, 2, 0.2), (2, 4, 3, 0.3), (3, 3, 3, 0.4)]
     assert fragile_groups([(), ()], even(2)) == []
-
-
-# --- accuracy ahead
-
-
-def test_expected_accuracy_is_that_of_what_is_left_if_anything_is() -> None:
-    prefixes, odds = [(0, 1), (1,)], np.array([0.25, 0.75])
-    scores: dict[tuple[tuple[int, ...], ...], float | None] = {
-        ((), (1,)): 0.8,
-        ((0,), ()): 0.5,
-        ((), ()): None,
-    }
-    found = expected_accuracy(prefixes, odds, 2, lambda left: scores[left])
-    first, second = found
-    assert first is not None
-    assert second is not None
-    assert abs(first - (0.25 * 0.8 + 0.75 * 0.5)) < 5 * first.stderr
-    both_hit_one = 0.75**2, 0.25**2
-    expected = (both_hit_one[0] * 0.5 + both_hit_one[1] * 0.8) / sum(both_hit_one)
-    assert abs(second - expected) < 5 * second.stderr
-
-
-def test_no_accuracy_is_expected_of_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(numbers, "TRIALS", 3)
-    assert expected_accuracy([(0,)], np.array([1.0]), 2, lambda left: None) == [None, None]

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import json
 import math
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from paper_run import delete, describe, fill, paper_run
 from tiny_deletions import bytes_of
+from tiny_world import Quiet, World
 
+from fedsgt.build.train import train
 from fedsgt.reporting.history import LiveCounts
 from fedsgt.reporting.impact import ServingState, impact
 from fedsgt.reporting.status import run_status
 from fedsgt.runs.folder import RunFolder
+from fedsgt.serving.evaluation import evaluate, rescore
 from fedsgt.unlearning.request import Deletion
+from fedsgt.unlearning.unlearn import unlearn
 
 
 @pytest.fixture
@@ -39,6 +46,37 @@ def test_a_preview_tells_what_the_request_then_does(folder: RunFolder) -> None:
     done = run_status(folder)
     assert done.live_counts == found.after.live_counts
     assert done.forecast.requests_left == pytest.approx(found.after.requests_left)
+
+
+def without_torch(folder: RunFolder) -> dict[str, Any]:
+    """Preview a deletion in a process that cannot import torch."""
+    code = """
+import json, sys
+from pathlib import Path
+sys.modules["torch"] = None
+from fedsgt.reporting.impact import impact
+from fedsgt.runs.folder import open_run
+from fedsgt.unlearning.request import Deletion
+found = impact(open_run(Path(sys.argv[1])), [Deletion("c1", slices=(0,))], accuracy=True)
+print(json.dumps(found.to_json()))
+"""
+    command = [sys.executable, "-c", code, str(folder.path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def test_accuracies_come_from_what_was_kept_if_all_of_it_was(images: World, tmp_path: Path) -> None:
+    folder = train(images.config(), tmp_path / "run", Quiet())
+    assert without_torch(folder)["before"]["accuracy"] is None
+    now = evaluate(folder).strategies["all"]
+    told = without_torch(folder)
+    assert (told["strategy"], told["before"]["accuracy"]) == ("all", now.accuracy)
+    assert told["before"]["accuracy_interval"] == [now.low, now.high]
+    unlearn(folder, [Deletion("c1", slices=(0,))])
+    then = rescore(folder)
+    assert then is not None
+    assert told["after"]["accuracy"] == then.strategies["all"].accuracy
 
 
 def test_modules_that_were_never_trained_do_not_die(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from datetime import UTC, datetime
 from importlib.resources import files
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from fedsgt.reporting.page import without_passwords
 from fedsgt.reporting.report import write_report
 from fedsgt.runs.folder import RunFolder
 from fedsgt.runs.traffic import add_traffic
+from fedsgt.serving.accuracy import Accuracy, Evaluation, ExpectedAccuracy
 from fedsgt.unlearning.request import Deletion
 from fedsgt.unlearning.unlearn import accept
 
@@ -56,7 +58,7 @@ def test_modules_are_drawn_once_in_their_state(folder: RunFolder) -> None:
     drawn = [page.classes.count(f"node {state}") for state in ("live", "new", "dead")]
     # Live: [0] and, with the group trained again, [2] and [2, 0]; the rest has group 1. One more is the key.
     assert drawn == [1 + 1, 2 + 1, 6 + 1]
-    assert page.classes.count("trained") == 2
+    assert page.classes.count("trained") == 2 + 2  # in two charts, and in the key of each
     assert "trained again" in page.said
 
 
@@ -83,7 +85,9 @@ def test_only_drawings_are_not_escaped() -> None:
     marked = [mark for text in texts for mark in re.findall(r"([\w.]+) *\| *safe|(autoescape|Markup)", text)]
     assert sorted(name for name, other in marked) == [
         "accuracy_curves",
+        "expected_accuracy",
         "seconds.svg",
+        "timeline",
         "tree",
         "unlearning_curve",
     ]
@@ -172,6 +176,76 @@ def test_a_module_that_sequences_share_is_drawn_once(tmp_path: Path) -> None:
     page = Page(write_report(folder))
     assert page.classes.count("node live") == 5 + 1  # and one in the key
     assert page.classes.count("edge") == 4
+
+
+def test_requests_name_their_clients(tmp_path: Path) -> None:
+    names = ["St. Mary's <b>", "hospital-7", "c", "d", "e"]
+    folder = paper_run(tmp_path / "run", describe([range(5)], [5] * 5, names=names))
+    fill(folder)
+    delete(folder, 0, 1)
+    delete(folder, 0, 1, 2, 3, 4, index=1)
+    page = Page(write_report(folder))
+    assert "St. Mary's <b>, hospital-7 2 slices (10 records)" in page.said
+    assert "St. Mary's <b>, hospital-7, c and 2 more 5 slices (25 records)" in page.said
+    assert "b>" not in page.tags
+
+
+def test_time_has_an_axis(folder: RunFolder) -> None:
+    delete(folder, 2)
+    page = Page(write_report(folder))
+    assert "Over time" in page.words
+    assert page.classes.count("request") == 2, "in the chart, and in its key"
+    assert f"time (UTC), {datetime.now(UTC):%Y-%m-%d}" in page.said
+
+
+def evaluated(folder: RunFolder, strategies: dict[str, Accuracy], ahead: float) -> None:
+    """Write an evaluation on 1,000 test records, on which the first strategy is right only if all are."""
+    served = folder.live().prefixes(folder.present())
+    curves = [[Accuracy(0.111, 0.1, 0.12)] * len(prefix) for prefix in served]
+    wins = {name: round(1000 * one.accuracy) for name, one in strategies.items()}
+    only = {one: {other: max(0, wins[one] - wins[other]) for other in wins} for one in wins}
+    expected = [ExpectedAccuracy(count, ahead, 0.0, 0.5) for count in range(1, 11)]
+    found = Evaluation(folder.ledger.head(), 1000, curves, strategies, None, "test-0", only, "all", expected)
+    (folder.path / "evaluation.json").write_text(found.to_text())
+
+
+def test_one_figure_for_one_thing(folder: RunFolder) -> None:
+    delete(folder, 2)
+    strategies = {"all": Accuracy(0.48, 0.45, 0.51), "long": Accuracy(0.635, 0.61, 0.66)}
+    evaluated(folder, strategies, 0.447)
+    page = Page(write_report(folder))
+    said = page.said
+    assert "48.0% accuracy of what is served (AllSeq), 95 % interval 45.0 to 51.0" in said
+    assert "AllSeq all live sequences 48.0% 45.0% to 51.0% served" in said
+    assert "LongSeq the longest 63.5% 61.0% to 66.0%" in said
+    assert "LongSeq would be right on 63.5% of the test records (AllSeq: 48.0%)" in said
+    assert "expected accuracy, if anything is live" in said
+    assert "Expected accuracies are those of AllSeq;" in said
+    assert "are counted in the chance to serve" in said
+    assert said.count("44.7%") == 10, "in the table only, once for each number of requests"
+
+
+def test_advice_has_the_colour_of_its_urgency(folder: RunFolder) -> None:
+    def look() -> list[str]:
+        return [name for name in Page(write_report(folder)).classes if name.startswith("advice")]
+
+    assert look() == ["advice none"]
+    delete(folder, 2)
+    assert look() == ["advice soon"]
+    strategies = {"all": Accuracy(0.48, 0.45, 0.51), "long": Accuracy(0.635, 0.61, 0.66)}
+    evaluated(folder, strategies, 0.447)
+    assert look() == ["advice now", "advice soon"]
+
+
+def test_merged_is_named_where_another_strategy_stands_in(tmp_path: Path) -> None:
+    made = describe([(0, 1, 2), (2, 0, 1), (1, 2, 0)], [10, 20, 30])
+    folder = paper_run(tmp_path / "run", made, "serving.strategy=merged")
+    fill(folder)
+    evaluated(folder, {"all": Accuracy(0.9, 0.88, 0.92)}, 0.8)
+    said = Page(write_report(folder)).said
+    assert "accuracy of what is served" not in said
+    assert "merged, which is served, is not measured yet" in said
+    assert "those of AllSeq, since merged was not looked at ahead" in said
 
 
 def test_a_long_history_is_cut(folder: RunFolder) -> None:

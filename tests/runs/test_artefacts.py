@@ -6,12 +6,14 @@ import json
 import os
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from command import fedsgt
 from tiny_deletions import copied, prefixes, problems, trained_run
 from tiny_world import World
 
+from fedsgt.data import Client, Record
 from fedsgt.engine.flower.traffic import Traffic
 from fedsgt.errors import InputError
 from fedsgt.proof.audit import audit
@@ -19,6 +21,7 @@ from fedsgt.runs import artefacts
 from fedsgt.runs.artefacts import REGISTRY, ArtefactKind, kind_of
 from fedsgt.runs.dependencies import Nothing, StoredFile, stored_files
 from fedsgt.runs.folder import RunFolder, open_run
+from fedsgt.runs.kept_records import write_kept
 from fedsgt.runs.traffic import add_traffic
 from fedsgt.serving.evaluation import evaluate
 from fedsgt.serving.export import export_sequence
@@ -207,7 +210,19 @@ def metrics(folder: RunFolder) -> list[tuple[str, bytes]]:
     return [("metrics.jsonl", good + line + b"\n")]
 
 
+def kept_records(folder: RunFolder) -> list[tuple[str, bytes]]:
+    """Return a file of records that were given in memory, one of them in the slice that is deleted."""
+    entry = folder.description.clients[0]
+    made = Client.simulated(entry.name, (), len(entry.slices), folder.config.data.seed)
+    deleted = next(name for name in map(str, range(99)) if made.slice_of(name) == 0)
+    held = Client.simulated(entry.name, [Record(deleted, (SECRET,), 0)], len(entry.slices), 0)
+    with TemporaryDirectory() as place:
+        write_kept(Path(place), {0: held})
+        return [("records/0.parquet", (Path(place) / "records" / "0.parquet").read_bytes())]
+
+
 PLANTED: dict[str, Recipe] = {
+    "kept records": kept_records,
     "module": of_module("modules/KEY/module.safetensors"),
     "manifest": of_module("modules/KEY/manifest.json"),
     "predictions": of_module("modules/KEY/test-0123456789abcdef.safetensors"),

@@ -14,6 +14,7 @@ from fedsgt.runs.dependencies import (
     FromLines,
     FromLiveModules,
     FromModules,
+    FromRecords,
     FromSlice,
     FromTraining,
     MadeOf,
@@ -22,11 +23,18 @@ from fedsgt.runs.dependencies import (
     StoredFile,
     stored_files,
 )
-from fedsgt.runs.state import Live
+from fedsgt.runs.state import DeletedData, Live
 from fedsgt.store import Folder
 
 NONE_DEAD = Dead(frozenset(), frozenset({"m1", "m2"}), frozenset({"s1"}), frozenset(), 0)
-SOME_DEAD = Dead(frozenset({"m3"}), frozenset({"m1", "m2"}), frozenset({"s1"}), frozenset({"s2"}), 7)
+SOME_DEAD = Dead(
+    frozenset({"m3"}),
+    frozenset({"m1", "m2"}),
+    frozenset({"s1"}),
+    frozenset({"s2"}),
+    7,
+    {1: DeletedData(frozenset({0}))},
+)
 
 # Dependences of a file, and whether each is dead before any request and after request no. 7.
 CASES: list[tuple[MadeOf, bool, bool]] = [
@@ -51,6 +59,9 @@ CASES: list[tuple[MadeOf, bool, bool]] = [
     (FromLiveModules(7), False, False),
     (FromLiveModules(None), True, True),
     (FromTraining(0.0), False, True),
+    (FromRecords(0, Path("nowhere")), False, False),
+    # Nobody can tell what is in a file that cannot be read.
+    (FromRecords(1, Path("nowhere")), False, True),
 ]
 
 

@@ -15,7 +15,7 @@ from kill_at_step import FILES, KillAtStep
 from paper_run import delete, describe, fill, paper_run, rebuild
 from sqlalchemy import event
 from sqlalchemy.engine import Engine
-from tiny_deletions import copied, problems
+from tiny_deletions import bytes_of, copied, problems
 
 from fedsgt.errors import InputError
 from fedsgt.runs.artefacts import DESCRIPTION, NEXT_DESCRIPTION
@@ -86,8 +86,30 @@ def test_a_description_that_is_not_in_force_counts_nothing(folder: RunFolder) ->
 
 def test_a_deleted_description(folder: RunFolder) -> None:
     (folder.path / DESCRIPTION).unlink()
-    with pytest.raises(InputError, match=r"not a run: it has no run\.json"):
+    with pytest.raises(
+        InputError, match=r"it has no run\.json; restore run\.json from a backup; nothing was"
+    ):
         open_run(folder.path)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"{}", b"no json", b"\xff\xfe", b"[" * 100_000, b'{"format": 2, "labels": true}', b"null"],
+    ids=lambda content: repr(content[:20]),
+)
+def test_a_damaged_description_says_what_to_do(folder: RunFolder, content: bytes) -> None:
+    whole = (folder.path / DESCRIPTION).read_bytes()
+    for damaged in (content, whole[:300]):
+        (folder.path / DESCRIPTION).write_bytes(damaged)
+        before = bytes_of(folder.path)
+        done = fedsgt("unlearn", str(folder.path), "--client", "c0", "--slice", "0")
+        assert done.returncode == 2
+        assert done.stderr.startswith(f"fedsgt: {folder.path / DESCRIPTION}: not a run's description (")
+        assert done.stderr.endswith("); restore this file from a backup; nothing was changed\n")
+        assert done.stderr.count("\n") == 1
+        assert bytes_of(folder.path) == before
+    (folder.path / DESCRIPTION).write_bytes(whole)
+    open_run(folder.path)
 
 
 def test_a_newer_description(folder: RunFolder) -> None:

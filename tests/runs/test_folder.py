@@ -143,7 +143,9 @@ def test_another_profile_is_found(own: tuple[Path, Config], monkeypatch: pytest.
 
 def test_a_folder_that_is_no_run_is_left_alone(images: World, tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("mine")
-    assert error_of(images.config(), tmp_path) == f"{tmp_path}: not a run: it has no run.toml"
+    assert error_of(images.config(), tmp_path) == (
+        f"{tmp_path}: is no run, and has other files in it; give another folder with -o"
+    )
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
 
 

@@ -8,7 +8,7 @@ import pytest
 from tiny_world import World, write_rows
 
 from fedsgt.build.prepare import describe, prepare
-from fedsgt.data.sources.parquet import rewrite_parquet
+from fedsgt.data.sources.rewrite import rewrite_file
 from fedsgt.errors import InputError
 from fedsgt.ledger.kinds import Kind
 from fedsgt.runs.description import Description
@@ -69,7 +69,7 @@ def test_a_source_that_changed_gives_no_registers(
     config = images.config(f"data.source={data}", f"data.partition={partition}")
     made = describe(prepare(config)).model_copy(update={"format": 1})
     gone = images.rows[0].id
-    rewrite_parquet(data / "train.parquet", "id", [gone])
+    rewrite_file(data / "train.parquet", "id", [gone])
     folder = create_run(tmp_path / "run", config, made)
     assert folder.live().description.format == 1
     client = "c0" if partition == "given" else "client-0"

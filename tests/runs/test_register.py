@@ -11,7 +11,7 @@ from tiny_world import Quiet, World, made, trained, write_rows
 
 from fedsgt.build.train import train
 from fedsgt.config import Config
-from fedsgt.data.sources.parquet import rewrite_parquet
+from fedsgt.data.sources.rewrite import rewrite_file
 from fedsgt.errors import InputError
 from fedsgt.runs.folder import RunFolder, open_run
 from fedsgt.runs.records import load_run_clients
@@ -67,7 +67,7 @@ def test_only_the_owner_can_read_it(folder: RunFolder) -> None:
 def test_a_record_that_left_the_source_can_be_deleted(images: World, data: Path, folder: RunFolder) -> None:
     """Its owner took it out of the file, or another run did: the run still serves it until it is deleted."""
     record = first_of(images, "c2")
-    rewrite_parquet(data / "train.parquet", "id", [record])
+    rewrite_file(data / "train.parquet", "id", [record])
     before = folder.present()
     receipt = unlearn(folder, [Deletion("c2", records=(record,))])
     assert receipt.records == 1
@@ -125,7 +125,7 @@ def test_simulated_clients_keep_their_records_when_rows_come_and_go(
     before = held(folder)
     gone = sorted(before["client-1"])[0]
     add_row(images, data, "new-1", "c0")
-    rewrite_parquet(data / "train.parquet", "id", [gone])
+    rewrite_file(data / "train.parquet", "id", [gone])
     assert held(folder) == {name: ids - {gone} for name, ids in before.items()}
     unlearn(folder, [Deletion("1", records=(gone,))])
     train(folder.config, folder.path, Quiet(), recover)
@@ -142,7 +142,7 @@ def test_a_client_that_came_back_has_a_register_of_its_own(
     register = Registers(folder.path, folder.description).of(4)
     assert register is not None
     assert rows[0].id in register
-    rewrite_parquet(source, "id", [rows[0].id])
+    rewrite_file(source, "id", [rows[0].id])
     assert unlearn(folder, [Deletion("c1", records=(rows[0].id,))]).records == 1
 
 
@@ -162,7 +162,7 @@ def test_row_numbers_say_nothing_once_rows_moved(images: World, data: Path, tmp_
     trained(tmp_path / "run", run)
     folder = open_run(tmp_path / "run")
     unlearn(folder, [Deletion("c0", slices=(0,))])
-    rewrite_parquet(data / "train.parquet", "id", [row.id for row in images.rows[:4]])
+    rewrite_file(data / "train.parquet", "id", [row.id for row in images.rows[:4]])
     with pytest.raises(InputError, match="its number of rows changed"):
         train(folder.config, folder.path, Quiet(), recover)
 
@@ -172,7 +172,7 @@ def test_a_slice_can_be_deleted_whatever_was_counted(images: World, data: Path, 
     client = load_run_clients(folder, folder.description).local[0]
     ids = [record.id for record in client.cut()[0]]
     unlearn(folder, [Deletion("c0", records=(ids[0],))])
-    rewrite_parquet(data / "train.parquet", "id", [ids[1]])
+    rewrite_file(data / "train.parquet", "id", [ids[1]])
     folder = train(folder.config, folder.path, Quiet(), recover)
     unlearn(folder, [Deletion("c0", records=tuple(ids[1:-1]))])
     unlearn(folder, [Deletion("c0", slices=(0,))])

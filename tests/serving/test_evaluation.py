@@ -7,9 +7,8 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-from dataset_columns import ids_of
+from paper_run import describe, fill, paper_run
 from tiny_world import Quiet, World
 
 from fedsgt.build.train import train
@@ -17,18 +16,16 @@ from fedsgt.engine.inprocess import InProcess
 from fedsgt.ledger.kinds import Kind
 from fedsgt.runs.folder import RunFolder, open_run
 from fedsgt.runs.records import load_test
+from fedsgt.serving import evaluation
 from fedsgt.serving.evaluation import (
     Accuracy,
     Evaluation,
-    Evaluator,
+    current_evaluation,
     evaluate,
     probabilities_of_test_records,
     score,
 )
-from fedsgt.stack.inputs import Content, ImageInputs
 from fedsgt.store import CorruptModule
-
-SEQUENCES = [[0, 1, 2], [2, 0, 1], [1, 2, 0]]
 
 
 @pytest.fixture(scope="module")
@@ -234,44 +231,79 @@ def test_prefix_tuning_has_no_merged(images: World, tmp_path: Path) -> None:
     assert found.agreement is None
 
 
-def test_test_records_are_prepared_once_for_all_models(
+# --- what is expected
+
+
+def test_expected_accuracies_are_those_of_what_requests_leave(folder: RunFolder) -> None:
+    found = evaluate(folder)
+    live = folder.live()
+    every = [tuple(entry.groups) for entry in live.modules()]
+    predicted = probabilities_of_test_records(folder, live, every, lambda share: None)
+    labels = load_test(folder.config, folder.description.labels).labels
+    records = [0, 0, 0]
+    for client, groups in zip(live.description.clients, live.description.groups_of, strict=True):
+        for count, group in zip(client.records, groups, strict=True):
+            records[group] += count
+    # A request for group 0 leaves 2 and 1, 2; one for 1 leaves 0 and 2, 0; one for 2 leaves 0, 1 and 1.
+    left = [[(), (2,), (1, 2)], [(0,), (2, 0), ()], [(0, 1), (), (1,)]]
+    scores = [score("all", predicted, prefixes, labels) for prefixes in left]
+    mean = sum(
+        count * one.accuracy for count, one in zip(records, scores, strict=True) if one is not None
+    ) / sum(records)
+    first = found.expected_after(1)
+    assert first is not None
+    assert [first.accuracy, first.stderr, first.alive] == pytest.approx([mean, 0.0, 1.0])
+    assert (found.expected_strategy, len(found.expected)) == ("all", 10)
+    third = found.expected_after(3)
+    assert third is not None
+    chances = [count / sum(records) for count in records]
+    # All three groups are hit in any order with 6 times the product of their chances.
+    assert third.alive == pytest.approx(1 - 6 * chances[0] * chances[1] * chances[2])
+
+
+def test_the_strategy_in_use_is_the_one_that_is_expected(images: World, tmp_path: Path) -> None:
+    for served, expected in (("long", "long"), ("merged", "all")):
+        config = images.config("grouping.groups=2", f"serving.strategy={served}")
+        found = evaluate(train(config, tmp_path / served, Quiet()))
+        assert found.expected_strategy == expected
+    assert found.strategies["merged"]
+
+
+def test_an_expectation_that_takes_too_long_is_left_out(
     folder: RunFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    inner, prepared = ImageInputs.item, list[str]()
-
-    def item(self: ImageInputs, record: str, content: Content) -> Any:
-        prepared.append(record)
-        return inner(self, record, content)
-
-    monkeypatch.setattr(ImageInputs, "item", item)
-    test = load_test(folder.config, folder.description.labels)
-    for file in kept(folder):
-        file.unlink()
-    with Evaluator(folder, test) as evaluator:
-        evaluator.probabilities(folder.live(), [(0,), (2, 0)], lambda share: None)
-        evaluator.merged(folder.live(), [(0,), (2, 0), ()])
-    assert sorted(prepared) == sorted(ids_of(test.records))
+    monkeypatch.setattr(evaluation, "MOST_MIXED", 3 * 6 * 3)
+    found = evaluate(folder)
+    assert (found.expected, set(found.strategies)) == ([], {"all", "min", "long", "merged"})
 
 
-def test_workers_give_the_same_numbers(folder: RunFolder) -> None:
-    """Worker processes start once, and only if there is something to compute."""
-    test = load_test(folder.config, folder.description.labels)
-    every = [tuple(entry.groups) for entry in folder.live().modules()]
-    with Evaluator(folder, test) as evaluator:
-        inline = evaluator.probabilities(folder.live(), every, lambda share: None)
-        merged = evaluator.merged(folder.live(), [tuple(order) for order in SEQUENCES])
-    with Evaluator(folder, test) as evaluator:
-        evaluator.probabilities(folder.live(), every, lambda share: None)
-        assert "engine" not in vars(evaluator)
-    for file in kept(folder):
-        file.unlink()
-    engine = folder.config.engine.model_copy(update={"workers": 1})
-    apart = RunFolder(folder.path, folder.config.model_copy(update={"engine": engine}), folder.description)
-    with Evaluator(apart, test) as evaluator:
-        found = evaluator.probabilities(apart.live(), every, lambda share: None)
-        again = evaluator.merged(apart.live(), [tuple(order) for order in SEQUENCES])
-    assert merged is not None
-    assert again is not None
-    assert np.array_equal(merged, again)
-    for prefix, array in inline.items():
-        assert np.array_equal(found[prefix], array)
+# --- whether it is still true
+
+
+def measured(folder: RunFolder, position: int) -> None:
+    served = folder.live().prefixes(folder.present())
+    curves = [[Accuracy(0.7, 0.6, 0.8)] * len(prefix) for prefix in served]
+    found = Evaluation(position, 10, curves, {"all": Accuracy(0.7, 0.6, 0.8)})
+    (folder.path / "evaluation.json").write_text(found.to_text())
+
+
+def test_an_evaluation_is_current_until_something_dies_or_is_trained(tmp_path: Path) -> None:
+    folder = paper_run(tmp_path / "run", describe([(0, 1, 2), (2, 0, 1), (1, 2, 0)], [10, 20, 30]))
+    fill(folder)
+    assert current_evaluation(folder, folder.live()) is None
+    measured(folder, folder.ledger.head())
+    assert current_evaluation(folder, folder.live()) is not None
+    fill(folder)
+    assert current_evaluation(folder, folder.live()) is None
+    measured(folder, folder.ledger.head())
+    request(folder, 0)
+    assert current_evaluation(folder, folder.live()) is None
+    measured(folder, folder.ledger.head() + 1)
+    assert current_evaluation(folder, folder.live()) is None
+    measured(folder, folder.ledger.head())
+    live = folder.live()
+    assert current_evaluation(folder, live, live.prefixes(folder.present())) is not None
+    assert current_evaluation(folder, live, [(), (2,), (1,)]) is None, "a module was damaged since"
+    for damaged in ("[", "[]", "{}", '{"position": 3, "sequences": 1, "strategies": {}}', "\x00"):
+        (folder.path / "evaluation.json").write_text(damaged)
+        assert current_evaluation(folder, folder.live()) is None

@@ -53,7 +53,9 @@ def test_what_is_not_there_is_not_exported(folder: RunFolder) -> None:
     with pytest.raises(InputError, match="sequence: 3 is not between 0 and 2"):
         export_sequence(folder, 3, None, None)
     for depth in (0, 4):
-        with pytest.raises(InputError, match=f"depth: {depth} is not between 1 and the 3 live modules"):
+        with pytest.raises(
+            InputError, match=f"depth: {depth} is not allowed; the sequence has 3 live modules"
+        ):
             export_sequence(folder, 1, depth, None)
     request(folder, 2)
     with pytest.raises(InputError, match="sequence 1 has no live module to export"):

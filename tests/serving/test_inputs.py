@@ -10,6 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from record_files import write_as
 
 from fedsgt.config import Config, load
 from fedsgt.data import Record
@@ -94,6 +95,39 @@ def test_parquet(tmp_path: Path, named: bool) -> None:
     assert found == [Record(first, ("one",)), Record(second, ("two",))]
 
 
+def test_csv(tmp_path: Path) -> None:
+    file = tmp_path / "many.csv"
+    data = b'\xef\xbb\xbfid,other,sentence\n007,x,"one,\ntwo"\n,x,three\n'
+    assert of_file(texts(), file, data) == [
+        Record("007", ("one,\ntwo",)),
+        Record(f"{file}:4", ("three",)),
+    ]
+    pair = b"b,a\nsecond,first\n"
+    assert of_file(texts("a", "b"), file, pair) == [Record(f"{file}:2", ("first", "second"))]
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet"])
+def test_images_by_their_paths(tmp_path: Path, suffix: str) -> None:
+    (tmp_path / "cats").mkdir()
+    (tmp_path / "cats/1.pgm").write_bytes(PGM)
+    file = write_as(suffix, tmp_path, [{"id": "a", "image": "cats/1.pgm"}])
+    assert read_records([str(file)], images(), Terminal()) == [Record("a", (PGM,))]
+    for path, problem in (
+        ("cats/2.pgm", "'cats/2.pgm' does not exist"),
+        ("../1.pgm", "is no path of an image"),
+    ):
+        file = write_as(suffix, tmp_path, [{"id": "a", "image": path}])
+        with pytest.raises(InputError, match=rf"x\.{suffix}, (line|row) \d.*{problem}"):
+            read_records([str(file)], images(), Terminal())
+
+
+def test_no_path_comes_from_standard_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "1.pgm").write_bytes(PGM)
+    with pytest.raises(InputError, match="column 'image' is not base64"):
+        piped(images(), b'{"image": "1.pgm"}')
+
+
 def test_images_in_parquet_as_bytes_or_as_the_datasets_library_has_them(tmp_path: Path) -> None:
     for number, value in enumerate((PGM, {"bytes": PGM, "path": None})):
         file = tmp_path / f"{number}.parquet"
@@ -111,8 +145,8 @@ WRONG_LINES = [
     (texts(), b'{"sentence": 5}', "standard input, line 1: column 'sentence' is not a text"),
     (texts(), b'{"sentence": "\\ud800"}', "standard input, line 1: column 'sentence' is not a text"),
     (texts("a", "b"), b"alone", "line 1: one text, but a record has 'a' and 'b'; give JSON"),
-    (images(), b"[1]", "line 1: not a JSON object; allowed: an object with 'image'"),
-    (images(), b"[" * 100_000, "line 1: not JSON"),
+    (images(), b"[1]", "line 1: not a JSON object; allowed: an object for each record"),
+    (images(), b"[" * 100_000, "line 1: not JSON that can be read (nested too deeply)"),
     (images(), b"P5 1 1 255", "line 1: not JSON"),
     (images(), b'{"image": "%%"}', "line 1: column 'image' is not base64"),
     (images(), b'{"image": null}', "line 1: column 'image' is not the bytes of an image"),
@@ -139,10 +173,11 @@ def test_wrong_files_are_one_line(tmp_path: Path) -> None:
         (images(), "none.png", "none.png: no such file"),
         (images(), ".", "cannot be read (Is a directory)"),
         (texts(), "empty.txt", "empty.txt: there are no records"),
-        (texts(), "text.csv", "unknown suffix; allowed: .jsonl, .parquet, .txt or -"),
+        (texts(), "text.tsv", "unknown suffix; allowed: .csv, .jsonl, .parquet, .txt or -"),
+        (texts(), "text.csv", "text.csv: it is empty; allowed: a line with the names of columns"),
         (texts(), "bad.parquet", "bad.parquet cannot be read as a parquet file"),
         (texts(), "other.parquet", "has no column 'sentence'; its columns: 'text'"),
-        (texts(), "nothing.parquet", "row 1: column 'sentence' is not a text"),
+        (texts(), "nothing.parquet", "row 0 (counted from 0): column 'sentence' is not a text"),
     ):
         with pytest.raises(InputError) as error:
             read_records([str(tmp_path / name)], run, Terminal())

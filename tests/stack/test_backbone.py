@@ -117,7 +117,7 @@ def test_a_checkpoint_that_lacks_weights_is_refused(tiny: Tiny, tmp_path: Path, 
     """Each missing weight would otherwise be random, and be taken for a part of the head."""
     folder = shutil.copytree(tiny.folders["bert"], tmp_path / "bert")
     rewrite(folder, lambda tensors: tensors.pop(lacking))
-    refused(str(folder), "text", f"lacks 1 weights of its architecture, such as {lacking}")
+    refused(str(folder), "text", f"lacks 1 weight of its architecture, such as {lacking}")
 
 
 def test_a_checkpoint_of_another_shape_is_refused(tiny: Tiny, tmp_path: Path) -> None:
@@ -134,15 +134,19 @@ def refused(name: str, task: str, says: str) -> None:
     assert str(caught.value).startswith("model.backbone: ")
 
 
-@pytest.mark.parametrize("name", ["./nowhere", "/nowhere/at/all", "~/no-such-folder-here", "a/b/c"])
+@pytest.mark.parametrize(
+    "name", ["./nowhere", "/nowhere/at/all", "~/no-such-folder-here", "a/b/c", "bert-base-uncased", "a/b:c"]
+)
 def test_a_path_that_is_none(name: str) -> None:
-    refused(name, "image", "is no folder; give one with a config.json, or a hub id")
+    refused(
+        name, "image", r"does not exist.*\(allowed: a folder with a config.json, or owner/name on the hub\)$"
+    )
 
 
 def test_folders_that_hold_no_model(tiny: Tiny, tmp_path: Path) -> None:
-    refused(str(tmp_path), "image", "cannot be loaded for image classification")
+    refused(str(tmp_path), "image", "has no config.json; give the folder of a model")
     (tmp_path / "config.json").write_text("what")
-    refused(str(tmp_path), "image", "cannot be loaded for image classification")
+    refused(str(tmp_path), "image", "its config.json is not the JSON of a model; fetch it again")
     shutil.copy(tiny.folders["vit"] / "config.json", tmp_path)
     refused(str(tmp_path), "image", "no file named model.safetensors")
     (tmp_path / WEIGHTS).write_bytes((tiny.folders["vit"] / WEIGHTS).read_bytes()[:-100])
@@ -150,4 +154,7 @@ def test_folders_that_hold_no_model(tiny: Tiny, tmp_path: Path) -> None:
 
 
 def test_a_model_for_another_task(tiny: Tiny) -> None:
-    refused(str(tiny.folders["vit"]), "text", "cannot be loaded for text classification")
+    advice = 'set model.task = "image", or give a backbone for texts'
+    told = rf"is a model for images \(vit\), and model.task is text; {advice}"
+    refused(str(tiny.folders["vit"]), "text", told)
+    refused(str(tiny.folders["bert"]), "image", r"is a model for texts \(bert\), and model.task is image")

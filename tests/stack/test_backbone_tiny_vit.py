@@ -19,7 +19,8 @@ from transformers import ViTModel
 
 from fedsgt.config.sections import Model
 from fedsgt.data import Columns, load_dataset
-from fedsgt.stack.backbone import BUNDLED, load_backbone
+from fedsgt.stack.backbone import load_backbone
+from fedsgt.stack.checkpoint_files import BUNDLED
 from fedsgt.stack.inputs import make_inputs
 
 datasets_of_sklearn = import_module("sklearn.datasets")

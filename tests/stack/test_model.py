@@ -46,5 +46,5 @@ def test_the_device(tiny: Tiny) -> None:
 def test_a_backbone_that_is_not_there(tiny: Tiny) -> None:
     config = config_of(tiny, "vit")
     model = config.model.model_copy(update={"backbone": "./nowhere"})
-    with pytest.raises(InputError, match="is no folder"):
+    with pytest.raises(InputError, match="does not exist"):
         open_model(config.model_copy(update={"model": model}), labels=5)

@@ -45,7 +45,7 @@ from fedsgt.stack import profile
 print(profile.describe("cpu")["probe"])
 """
 WORKER = """
-import multiprocessing
+import multiprocessing, os
 from fedsgt.stack import profile
 
 def work(pipe):
@@ -54,10 +54,10 @@ def work(pipe):
 
 if __name__ == "__main__":
     context = multiprocessing.get_context("spawn")
-    with profile.environment_set():
-        ours, theirs = context.Pipe()
-        process = context.Process(target=work, args=(theirs,))
-        process.start()
+    os.environ.update(profile.environment())
+    ours, theirs = context.Pipe()
+    process = context.Process(target=work, args=(theirs,))
+    process.start()
     print(ours.recv())
     process.join()
 """

@@ -154,22 +154,6 @@ def test_torch_loaded_otherwise_before_is_an_error(monkeypatch: pytest.MonkeyPat
         profile.apply()
 
 
-def test_the_environment_is_put_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OMP_NUM_THREADS", "5")
-    monkeypatch.delenv("MKL_CBWR")
-
-    def body() -> None:
-        with profile.environment_set():
-            assert os.environ["OMP_NUM_THREADS"] == "1"
-            assert os.environ["MKL_CBWR"] == profile.environment()["MKL_CBWR"]
-            raise RuntimeError
-
-    with pytest.raises(RuntimeError):
-        body()
-    assert os.environ["OMP_NUM_THREADS"] == "5"
-    assert "MKL_CBWR" not in os.environ
-
-
 @pytest.mark.parametrize(
     ("flags", "mode"),
     [

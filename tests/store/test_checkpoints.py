@@ -40,7 +40,7 @@ def test_a_checkpoint_is_the_last_saved(modules: Modules) -> None:
     ("number", "participants", "problem"),
     [
         (0, [], "round 0"),
-        (2, [{}], "round 2 with participants of 1 rounds"),
+        (2, [{}], "round 2 with participants of 1 round"),
         (1, [{"north": -1}], r"participants\.0\.north"),
         (1, [{"north": 1.5}], r"participants\.0\.north"),
         (True, [{}], "number"),

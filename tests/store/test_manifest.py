@@ -82,7 +82,7 @@ def test_a_manifest_cannot_be_changed() -> None:
         ({"key": "A" * 64}, "key"),
         ({"key": "a" * 64 + "\n"}, "key"),
         ({"parent": "x"}, "parent"),
-        ({"groups": [1]}, "1 groups with 2 fingerprints"),
+        ({"groups": [1]}, "1 group with 2 fingerprints"),
         ({"groups": [1, -1]}, "groups.1"),
         ({"groups": [1, 1.0]}, "groups.1"),
         ({"rounds": 1}, "participants of 2 rounds; there were 1"),

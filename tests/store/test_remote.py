@@ -33,6 +33,8 @@ def test_places_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_an_unknown_kind_of_store_is_said_without_the_secrets_of_its_url() -> None:
-    with pytest.raises(StoreError, match="cannot open a store of kind nosuch: Protocol not known") as caught:
+    with pytest.raises(
+        StoreError, match=r"a store of kind 'nosuch' cannot be opened \(Protocol not known: nosuch"
+    ) as caught:
         open_objects("nosuch://user:secret@host/x")
     assert "secret" not in str(caught.value)

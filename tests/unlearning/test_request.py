@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from paper_run import describe, request_entry
+from paper_run import describe
 from tiny_deletions import bytes_of, copied, problems, record_in, trained_run
 from tiny_world import World
 
+from fedsgt.data.dataset import is_kept_for_test
 from fedsgt.errors import InputError
 from fedsgt.runs.folder import RunFolder
-from fedsgt.runs.state import Live
-from fedsgt.unlearning.request import Deletion, DeletionPart, enrolments, groups_hit, records_left
+from fedsgt.unlearning.request import Deletion, DeletionPart, enrolments, groups_hit
 from fedsgt.unlearning.unlearn import preview, unlearn
 
 
@@ -82,6 +83,18 @@ def test_what_is_not_there_is_refused_and_nothing_is_changed(name: str, folder: 
     assert (bytes_of(folder.path), folder.ledger.head()) == (before, head)
 
 
+def test_a_record_that_is_kept_for_testing_is_told_as_such(folder: RunFolder) -> None:
+    data = folder.config.data.model_copy(update={"test_share": 0.2})
+    split = replace(folder, config=folder.config.model_copy(update={"data": data}))
+    tested = next(name for name in map(str, range(99)) if is_kept_for_test(name, 0.2))
+    trained = next(name for name in map(str, range(99)) if not is_kept_for_test(name, 0.2))
+    with pytest.raises(InputError, match=f"record '{tested}', since a record of this id is kept for testing"):
+        preview(split, [Deletion("c0", records=(tested,))])
+    for run, name in ((split, trained), (folder, tested)):
+        with pytest.raises(InputError, match=f"it never registered a record '{name}'; nothing was changed"):
+            preview(run, [Deletion("c0", records=(name,))])
+
+
 def test_records_and_slices_together_are_refused() -> None:
     with pytest.raises(InputError, match="records or slices, not both"):
         Deletion("c0", records=("a",), slices=(0,))
@@ -130,19 +143,6 @@ def test_groups_are_hit_where_a_slice_loses_a_record() -> None:
     assert groups_hit(description, [empty]) == [2]
     assert groups_hit(description, [empty, both]) == [0, 1, 2]
     assert groups_hit(description, []) == []
-
-
-def test_records_left_are_those_of_the_description_without_later_deletions() -> None:
-    def part(number: int, slices: list[int], counts: list[int]) -> dict[str, object]:
-        return {"number": number, "slices": slices, "counts": counts}
-
-    requests = (
-        request_entry(2, [0], part(0, [0], [4])),  # the description is without these already
-        request_entry(4, [0], part(0, [0, 1], [1, 2]), part(1, [1], [5])),
-        request_entry(7, [0], part(0, [1], [3])),
-    )
-    live = Live(describe([(0, 1)], [10, 20], as_of=2), 7, requests)
-    assert [records_left(live, number) for number in (0, 1)] == [[9, 5], [20, 15]]
 
 
 def test_a_client_is_all_its_enrolments() -> None:

@@ -9,7 +9,7 @@ import pytest
 from tiny_deletions import problems
 from tiny_world import Quiet, World, trained, write_rows
 
-from fedsgt.data.sources.parquet import rewrite_parquet
+from fedsgt.data.sources.rewrite import rewrite_file
 from fedsgt.ledger.ledger import Ledger, LedgerError
 from fedsgt.runs.folder import RunFolder, open_run
 from fedsgt.unlearning import subject
@@ -92,7 +92,7 @@ def test_two_clients_and_an_earlier_enrolment_with_the_same_id(images: World, tm
     assert outcome.receipt.records == 2
     names = {folder.description.clients[part["number"]].name for part in parts(folder)}
     assert names == {twice.client, "c1~2"}
-    rewrite_parquet(source, "id", [twice.id])
+    rewrite_file(source, "id", [twice.id])
     assert states(delete_subject([folder], [twice.id])) == ["gone"]
 
 

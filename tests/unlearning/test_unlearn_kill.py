@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 import tiny_world
 from deletion_child import delete_and_die
-from tiny_deletions import copied, prefixes, problems, trained_run
+from given_world import trained_in_memory
+from tiny_deletions import copied, prefixes, problems
 from tiny_world import World
 
 from fedsgt.build.prepare import prepare
@@ -39,10 +40,11 @@ class Scene:
 
     def __init__(self, images: World, root: Path, processes: ForkServerContext) -> None:
         self.root, self.processes = root, processes
-        self.source = trained_run(images, root / "source", ("peft.layers=1",))
+        # Its records are kept in its folder, so that these have to go too.
+        self.source = trained_in_memory(images, root / "source", "peft.layers=1").path
         folder = open_run(self.source)
         row = images.inside(prepare(folder.config, folder.description), GROUP)[0]
-        self.client, self.record = row.client, row.id
+        self.client, self.record, self.content = row.client, row.id, row.content
         export_sequence(folder, 0, None, None)
         dead = next(entry for entry in folder.description.modules if GROUP in entry.groups)
         folder.modules.save_checkpoint(dead.key, 1, folder.modules.get(dead.key), [{"c0": 1}])
@@ -78,6 +80,11 @@ def check_complete(folder: RunFolder, scene: Scene) -> None:
     assert [entry.body["groups"] for entry in folder.live().requests] == [[GROUP]]
     assert prefixes(folder) == [(0,), (2, 0), ()]
     assert problems(folder) == []
+    assert isinstance(scene.content, bytes)
+    kept = folder.path / "records"
+    # The test records are nobody's, and this one may be among them.
+    held = [file.name for file in kept.glob("[0-9]*") if scene.content in file.read_bytes()]
+    assert held == [], "the record itself is still there"
     assert len(list((folder.path / "certificates").iterdir())) == 1
     again = unlearn(folder, [Deletion(scene.client, records=(scene.record,))], key="the request")
     assert again.repeated

@@ -9,7 +9,7 @@ import pytest
 from tiny_deletions import problems
 from tiny_world import Quiet, World, trained, write_rows
 
-from fedsgt.data.sources.parquet import rewrite_parquet
+from fedsgt.data.sources.rewrite import rewrite_file
 from fedsgt.runs.folder import RunFolder, open_run
 from fedsgt.unlearning.rejoin import rejoin
 from fedsgt.unlearning.request import Deletion
@@ -35,7 +35,7 @@ def test_the_audit_names_the_client_until_they_are_deleted(
     held = records_of(folder, client)
     unlearn(folder, [Deletion(client, records=(held[0],))])
     assert vanished_records(folder, folder.live()) == {}, "deleted, in the file or not"
-    rewrite_parquet(file, "id", held[1:3])
+    rewrite_file(file, "id", held[1:3])
     assert vanished_records(folder, folder.live()) == {client: 2}
     (found,) = problems(folder)
     assert found.name == f"client {client}"
@@ -58,7 +58,7 @@ def test_a_client_that_came_back_has_a_file_of_its_own(images: World, tmp_path: 
     source = write_rows(tmp_path / "new", rows, "image") / "train.parquet"
     rejoin(folder, "c1", source, 1, 1, Quiet())
     assert vanished_records(folder, folder.live()) == {}
-    rewrite_parquet(source, "id", [rows[0].id])
+    rewrite_file(source, "id", [rows[0].id])
     assert vanished_records(folder, folder.live()) == {"c1~2": 1}
 
 

@@ -16,10 +16,12 @@ from fedsgt.engine.task import Engine
 from fedsgt.errors import InputError
 from fedsgt.runs.description import Description
 from fedsgt.runs.folder import RunFolder
+from fedsgt.runs.kept_records import IN_RUN, kept_in
 from fedsgt.runs.records import ClientData, load_clients
 from fedsgt.runs.register import Registers
 from fedsgt.runs.state import DeletedData
 from fedsgt.runs.traffic import add_traffic
+from fedsgt.words import counted
 
 if TYPE_CHECKING:  # Flower is an optional package
     from fedsgt.engine.flower.orders import RunInfo
@@ -62,6 +64,11 @@ class LocalClients:
                 "data.partition is remote: the clients' records are not here; train this run with "
                 "--engine flower, and engine.server set to the folder of fedsgt server"
             )
+        if known is None and kept_in(run) is not None:
+            raise InputError(
+                f"data.source is {IN_RUN}, which stands for records that are given from Python: "
+                "fedsgt.train(..., data=...)"
+            )
         return load_clients(run, known, erased, registers=registers)
 
     @contextmanager
@@ -79,7 +86,7 @@ class LocalClients:
         if name == "flower-sim":
             make = open_simulated
             # Nothing else is seen for these seconds.
-            tell(Note(f"starting Ray, for {len(setup.slices)} nodes; this takes some seconds"))
+            tell(Note(f"starting Ray, for {counted(len(setup.slices), 'node')}; this takes some seconds"))
         with make(setup, starter, info, tell) as flower, counted_in(folder, flower.traffic):
             yield flower
 

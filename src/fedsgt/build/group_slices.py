@@ -40,7 +40,7 @@ def _told_of_data(run: Config, data: ClientData, model: OpenModel) -> dict[str, 
     if method == "random":
         return {}
     if method == "affinity":  # each client is a cluster of its own, and so keeps to few groups
-        return {"clusters": range(run.data.clients)}
+        return {"clusters": range(len(data.clients))}
     if data.remote:
         raise InputError(
             f"grouping.method: {method} looks at the records, which stay with remote clients; "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -67,8 +67,20 @@ class Prepared:
 
     def records(self, target: Target) -> int:
         """Return the number of records that a round of this module trains on."""
+        return self.different_records([target])
+
+    def different_records(self, targets: Iterable[Target]) -> int:
+        """Return the number of records that some of these modules train on, each counted once."""
         sizes = {client.name: client.slice_sizes() for client in self.clients}
-        return sum(sizes[name][index] for name, held in target.slices.items() for index in held)
+        slices = {(name, i) for target in targets for name, held in target.slices.items() for i in held}
+        return sum(sizes[name][index] for name, index in slices)
+
+
+def check_records(run: Config, labels: int, records: Iterable[Record]) -> None:
+    """Check that a model can learn from every record: each image decodes, and each text fits."""
+    inputs = open_model(run, labels).inputs
+    for record in records:
+        inputs.item(record.id, record.content)  # raises and names the record
 
 
 def prepare(
@@ -83,8 +95,10 @@ def prepare(
 
 def prepare_clients(run: Config, data: ClientData, known: Description | None = None) -> Prepared:
     """Prepare a run of these clients, in the groups of the known run if one is given."""
-    test, model = load_test(run, data.labels).records, open_model(run, data.labels)
+    test = load_test(run, data.labels).records if data.given_test is None else data.given_test
+    model = open_model(run, data.labels)
     if known is None:
+        run = _settled(run, data)
         prepared = _assemble(run, data, test, model, group_slices(run, data, model), _plan(run), None)
     else:
         plan = _plan_of_filled_groups(known, data.clients)
@@ -93,6 +107,15 @@ def prepare_clients(run: Config, data: ClientData, known: Description | None = N
     for client in data.remote:
         _check_reproducible(client, prepared.recipe)
     return prepared
+
+
+def _settled(run: Config, data: ClientData) -> Config:
+    """Return the settings of a new run with what its data told, so that it is not asked again later."""
+    run = run.with_clients(len(data.clients))
+    if data.split_off:
+        return run
+    # The source has a test part. If that is lost one day, no records that were trained on take its place.
+    return run.model_copy(update={"data": run.data.model_copy(update={"test_share": 0.0})})
 
 
 def prepare_again(
@@ -133,6 +156,7 @@ def describe(prepared: Prepared, known: Description | None = None, as_of: int = 
         profile=dict(prepared.recipe.profile),
         labels=prepared.data.labels,
         label_names=None if names is None else list(names),
+        rows=known.rows if known else prepared.data.rows,
         clients=[
             ClientEntry(
                 name=client.name,

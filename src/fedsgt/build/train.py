@@ -7,18 +7,21 @@ from pathlib import Path
 from typing import Protocol, TypeAlias
 
 from fedsgt.build.client_access import LOCAL, ClientAccess
+from fedsgt.build.precheck import erasure_problems, requirement_problems
 from fedsgt.build.prepare import Prepared, describe, prepare_clients
 from fedsgt.build.run_build import open_build
 from fedsgt.build.targets import Target
 from fedsgt.config import Config
-from fedsgt.engine.events import DataChecked, Listener, WorkBegun
-from fedsgt.engine.trackers import check_trackers
+from fedsgt.data import Client, Record
+from fedsgt.engine.events import DataChecked, Listener, Note, WorkBegun
 from fedsgt.errors import InputError
-from fedsgt.files.optional import check_flower
 from fedsgt.ledger.kinds import MODULES_CHANGED, Kind
 from fedsgt.runs.description import Description, ModuleEntry
-from fedsgt.runs.folder import RunFolder, anchored, check_config, create_run, with_kept_settings
+from fedsgt.runs.folder import RunFolder, anchored, check_config, create_run
 from fedsgt.runs.health import MADE_OTHERWISE, module_health
+from fedsgt.runs.kept_records import located
+from fedsgt.runs.kept_settings import with_kept_settings
+from fedsgt.runs.records import split_note
 from fedsgt.runs.register import Registers, new_registers
 from fedsgt.runs.state import Live
 from fedsgt.store import Manifest, open_objects
@@ -45,14 +48,21 @@ def train(
     Called again, it continues where it stopped, or finds nothing left to do. Deletions that were cut short
     are completed by `recover` first; without it they are an error.
     """
-    config = anchored(config)  # absolute paths, so that any working directory can continue the run
+    # Absolute paths, so that any working directory can continue the run.
+    config = located(anchored(config), path)
     _check_requirements(config)
     existing = check_config(path, config)
     if existing is None:
+        for problem in erasure_problems(config):
+            raise InputError(problem)
         prepared = prepare_clients(config, access.load_clients(config))
+        note = split_note(config, prepared.data)
+        if note is not None:
+            tell(Note(note))
         # Every record is checked before anything is written: a bad one leaves no folder behind.
         prepared.check_contents(lambda share: tell(DataChecked(share)))
-        folder = create_run(path, prepared.run, describe(prepared), new_registers(prepared.data.local))
+        registers = new_registers(prepared.data.local)
+        folder = create_run(path, prepared.run, describe(prepared), registers, _to_keep(prepared))
         with folder.locked():
             _build(folder, prepared, tell, access)
         return folder
@@ -65,16 +75,20 @@ def train(
     return RunFolder(path, config, folder.live().description)
 
 
+def _to_keep(prepared: Prepared) -> tuple[Mapping[int, Client], Sequence[Record]] | None:
+    """Return the clients and test records that were given in memory and have no other place."""
+    if prepared.data.given_test is None:
+        return None
+    return dict(enumerate(prepared.data.local)), prepared.test
+
+
 def _check_requirements(config: Config) -> None:
     """Check trackers, Flower and the object store before the run's folder is created."""
-    check_trackers(config.engine.trackers)
-    if config.engine.name != "in-process":
-        check_flower()
-    url = config.store.url
-    if url is not None:
-        if url.startswith("memory:") and config.engine.workers:
-            raise InputError("store.url: memory is not shared with worker processes; set engine.workers = 0")
-        open_objects(url).names("modules/")  # raises if the store cannot be reached
+    missing = list(requirement_problems(config))
+    if missing:
+        raise InputError.of("", missing)
+    if config.store.url is not None:
+        open_objects(config.store.url).names("modules/")  # raises if the store cannot be reached
 
 
 def bring_up_to_date(
@@ -165,7 +179,15 @@ def work_of(prepared: Prepared, missing: Sequence[Target]) -> WorkBegun:
         records=sum(prepared.records(target) for target in missing) * rounds,
         sequences=sequences,
         finished=tuple(sequence for sequence in sequences if sequence not in lacking),
+        different=prepared.different_records(missing),
+        at_once=_at_once(prepared),
     )
+
+
+def _at_once(prepared: Prepared) -> int:
+    """Return how many clients can train at the same time: remote ones have machines of their own."""
+    run = prepared.run
+    return len(prepared.clients) if run.data.partition == "remote" else max(1, run.engine.workers)
 
 
 def most_complete_sequence(prepared: Prepared, present: Collection[str]) -> list[Target]:

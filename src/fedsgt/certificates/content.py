@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from fedsgt.certificates.statement import not_proved_by, proved_by
 from fedsgt.files.encoding import MAX_INTEGER
+from fedsgt.words import counted
 
 Hash = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 Count = Annotated[int, Field(ge=0, le=MAX_INTEGER)]
@@ -45,7 +46,7 @@ class DeletedPart(Content):
         # A request for whole slices names no records, and still has a count.
         if len(self.records) not in (0, self.count):
             raise ValueError(
-                f"{len(self.records)} records with a count of {self.count}; all are named or none"
+                f"{counted(len(self.records), 'record')} with a count of {self.count}; all are named or none"
             )
         return self
 
@@ -108,12 +109,14 @@ class Configuration(Content):
 
 
 class SourceFile(Content):
-    """Outcome of a deletion for one file that deleted records were in."""
+    """Outcome of a deletion for one file, or one folder of images, that deleted records were in."""
 
     file: Name = Field(description="name without its folder")
-    action: Literal["rewritten", "left"]
-    rows: Count = Field(description="rows that were taken out, or were left in it")
-    reason: Name | None = Field(description="why it was left; null if it was rewritten")
+    action: Literal["rewritten", "removed", "left"] = Field(
+        description="`removed` if it is a folder, whose images were removed"
+    )
+    rows: Count = Field(description="rows or images that were taken out, or were left in it")
+    reason: Name | None = Field(description="why it was left, or where else the rows still are; or null")
 
 
 class RunKey(Content):

@@ -44,6 +44,11 @@ def not_proved_by(choices: Sequence[str], sources: Sequence[SourceFile]) -> list
         "That the deleted records stay hidden from whoever compares predictions made before and after the "
         "deletion: the difference can reveal them (Chen et al., 2021, arXiv 2005.02205).",
         *map(_left, (source for source in sources if source.action == "left" and source.rows)),
+        *(
+            f"That nothing of the deleted rows is left beside the source {source.file}: {source.reason}."
+            for source in sources
+            if source.action != "left" and source.reason
+        ),
     ]
     if choices:
         found.append(
@@ -65,13 +70,16 @@ def _served(completed: int, served: int) -> str:
 
 
 def _rewritten(sources: Sequence[SourceFile]) -> list[str]:
-    rewritten = [source for source in sources if source.action == "rewritten"]
-    if not rewritten:
+    changed = [source for source in sources if source.action != "left"]
+    if not changed:
         return ["The run rewrote no source file; what is left in their own files is up to the owners."]
+    words = {
+        "rewritten": "The source file {} was rewritten without the deleted rows ({}).",
+        "removed": "The images of deleted records ({1}) were removed from the source folder {0}.",
+    }
     return [
-        f"The source file {source.file} was rewritten without the deleted rows ({source.rows}). Test: its "
-        "owner looks for them."
-        for source in rewritten
+        words[source.action].format(source.file, source.rows) + " Test: its owner looks for them."
+        for source in changed
     ]
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from fedsgt.words import counted
 
 # The upper limits are far above any use, so that a number with a digit too many is an error at once.
 Positive = Annotated[int, Field(ge=1, le=10_000_000)]
@@ -27,25 +29,49 @@ class Data(Section):
     """Source of the records, and their division among clients."""
 
     source: Text = Field(
-        "digits", description="`digits`, a parquet file, a folder of them (train, test), or a hub data set"
+        "digits",
+        description="`digits`; a csv, jsonl or parquet file; a folder of them (train, test), of images by "
+        "label, or one that `datasets` saved; or `owner/name` of a hub data set",
     )
     test: Text | None = Field(
-        None, description="parquet file or split to test on; the source's test or validation part by default"
+        None,
+        description="file, folder or part of the source to test on; its test or validation part by default",
+    )
+    test_share: Annotated[float, Field(ge=0, lt=1)] = Field(
+        0.2,
+        description="share of the records that is kept for testing, chosen by a hash of their ids, if there "
+        "is nothing else to test on; 0 keeps none",
     )
     id_column: Text = Field(
-        "id", description="column of the records' stable ids; `#row` takes row numbers, if rows never move"
+        "id",
+        description="column of the records' stable ids; `#row` takes row numbers, if rows never move; the "
+        "ids of images in folders are their paths",
     )
-    label_column: Text = Field("label", description="column of the labels, whole numbers from 0")
+    label_column: Text = Field(
+        "label", description="column of the labels: whole numbers from 0, or texts of `data.label_names`"
+    )
+    label_names: list[Text] | None = Field(
+        None,
+        description="names of the labels, in order; labels that are texts, or folders of images, are looked "
+        "up here; as the source declares them by default",
+        min_length=2,
+    )
     input_columns: list[Text] | None = Field(
-        None, description="columns of the input; `image`, or `sentence` for text, by default"
+        None,
+        description="columns of the input: texts, or the bytes or paths of images; `image`, or `sentence` "
+        "for text, by default",
     )
     client_column: Text = Field("client", description="column of the record's owner, for partition `given`")
     labels: Annotated[int, Field(ge=2)] | None = Field(
-        None, description="number of labels; as the source declares it by default"
+        None, description="number of labels; as `data.label_names` or the source declares it by default"
     )
     limit: Positive | None = Field(None, description="largest number of training records to use")
     test_limit: Positive | None = Field(None, description="largest number of test records to use")
-    clients: Positive = Field(10, description="number of clients")
+    clients: Positive | None = Field(
+        None,
+        description="number of clients; by default 10, with partition `given` as many as the records have "
+        "owners, with `remote` as many as the server has keys of",
+    )
     partition: Literal["iid", "dirichlet", "given", "remote"] = Field(
         "dirichlet",
         description="how records are divided among clients; `given` takes the source's own division, "
@@ -58,11 +84,17 @@ class Data(Section):
     erase: Literal["rewrite", "tombstone"] = Field(
         "tombstone",
         description="`tombstone` leaves the clients' files as they are, and leaves deleted records out "
-        "when they are read; `rewrite` also takes them out of the parquet file (never for simulated clients)",
+        "when they are read; `rewrite` also takes them out of the csv, jsonl or parquet file, or removes "
+        "their images from the folder (never for simulated clients)",
     )
     erased: list[Text] = Field(
         [], description="folders of runs on the same source whose deleted records are left out here too"
     )
+
+    @property
+    def label_count(self) -> int | None:
+        """Number of labels by these settings; None if the source has to declare it."""
+        return self.labels if self.label_names is None else len(self.label_names)
 
 
 class Grouping(Section):
@@ -103,6 +135,14 @@ class PlanSection(Section):
     seed: Seed = Field(0, description="seed of the plan's search")
 
 
+def _check_channels(values: list[float]) -> list[float]:
+    if len(values) not in (1, 3):
+        raise ValueError(
+            f"{counted(len(values), 'number')}; give three, for red, green and blue, or one for all of them"
+        )
+    return values
+
+
 class Model(Section):
     """The frozen backbone."""
 
@@ -114,11 +154,15 @@ class Model(Section):
     image_size: Positive | None = Field(
         None, description="pixels per side that images are scaled to; the model's own by default"
     )
-    mean: list[float] | None = Field(
-        None, description="subtracted from each colour channel; as the checkpoint says, or 0.5, by default"
+    mean: Annotated[list[float], AfterValidator(_check_channels)] | None = Field(
+        None,
+        description="subtracted from each colour channel: three numbers, or one for all; as the checkpoint "
+        "says, or 0.5, by default",
     )
-    std: list[Annotated[float, Field(gt=0)]] | None = Field(
-        None, description="divides each colour channel; as the checkpoint says, or 0.5, by default"
+    std: Annotated[list[Annotated[float, Field(gt=0)]], AfterValidator(_check_channels)] | None = Field(
+        None,
+        description="divides each colour channel: three numbers, or one for all; as the checkpoint says, or "
+        "0.5, by default",
     )
     max_length: Positive | None = Field(
         None, description="largest number of tokens of a text; the model's own by default"

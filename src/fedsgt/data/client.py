@@ -9,6 +9,7 @@ from fedsgt.data.fingerprints import check_salt, derive_salt, record_hash, slice
 from fedsgt.data.records import Record, sorted_records
 from fedsgt.data.slices import Slice, check_slicing, cut, slice_of
 from fedsgt.errors import InputError
+from fedsgt.words import counted
 
 
 class AnyClient(Protocol):
@@ -141,7 +142,7 @@ class Client:
         if unknown:
             raise InputError(
                 f"client {self.name}: no record has the id {unknown[0]!r} ({len(unknown)} unknown of "
-                f"{len(wanted)}); allowed: ids of this client's {len(self.records)} records"
+                f"{len(wanted)}); allowed: ids of this client's {counted(len(self.records), 'record')}"
             )
         return wanted
 

@@ -4,7 +4,6 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from heapq import nsmallest
-from typing import Any
 
 from fedsgt.data.records import Record, labels_of
 from fedsgt.errors import InputError
@@ -22,6 +21,8 @@ class Columns:
     id: str = "id"
     label: str = "label"
     client: str | None = None
+    images: bool = False
+    """Whether the inputs are images; then a text in an input column is the path of one."""
 
     def __post_init__(self) -> None:
         if not self.inputs or len(set(self.names())) < len(self.names()):
@@ -36,6 +37,14 @@ class Columns:
         owner = () if self.client is None else (self.client,)
         return (*ids, self.label, *self.inputs, *owner)
 
+    def hints(self) -> dict[str, str]:
+        """Return what to do if the source does not have one of these columns."""
+        found = dict.fromkeys(self.inputs, "set data.input_columns") | {self.label: "set data.label_column"}
+        if self.client is not None:
+            found[self.client] = "set data.client_column, or data.partition to iid or dirichlet"
+        found[self.id] = f"set data.id_column to a column of stable ids, or to {ROW} if rows never move"
+        return found
+
 
 @dataclass(frozen=True)
 class Dataset:
@@ -45,6 +54,10 @@ class Dataset:
     records: tuple[Record, ...] = field(repr=False)
     label_count: int
     label_names: tuple[str, ...] | None = None
+    split_off: int = field(default=0, repr=False)
+    """Number of records that are kept for testing because the source has no part for that."""
+    rows: int | None = field(default=None, repr=False)
+    """Number of rows of the part that the records are from, used or not; None if it is not known."""
 
     def __post_init__(self) -> None:
         if len({record.id for record in self.records}) < len(self.records):
@@ -59,29 +72,44 @@ class Dataset:
         return tuple(labels_of(self.records))
 
 
-def rows_to_use(ids: Sequence[str], limit: int | None) -> list[int]:
-    """Return the numbers of the rows to use, in the order of their ids: all, or `limit` of them.
+@dataclass(frozen=True)
+class Choice:
+    """The rows of a part that are used. Ids decide alone, never the order of a file or its content."""
+
+    limit: int | None = None
+    """Largest number of rows; a larger one only adds records."""
+    test_share: float | None = None
+    """Share of the rows that is kept for testing; None if no row is."""
+    test: bool = False
+    """Whether to take that share, and not the rest."""
+
+    def rows(self, ids: Sequence[str]) -> tuple[list[int], int]:
+        """Return the rows to use, in the order of their ids, and the number of those kept for testing."""
+        if self.test_share is None:
+            return rows_to_use(ids, self.limit), 0
+        kept = [is_kept_for_test(record_id, self.test_share) for record_id in ids]
+        rows = [row for row in range(len(ids)) if kept[row] is self.test]
+        return rows_to_use(ids, self.limit, rows), sum(kept)
+
+
+def is_kept_for_test(record_id: str, share: float) -> bool:
+    """Whether a record is kept for testing where a source has no part for that; its id decides alone."""
+    code = hashlib.blake2b(frame(record_id), person=b"fedsgt.test.1", digest_size=8).digest()
+    # Compared as whole numbers, so that every machine rounds the share in the same way.
+    return int.from_bytes(code, "big") < int(share * 2**64)
+
+
+def rows_to_use(ids: Sequence[str], limit: int | None, rows: Iterable[int] | None = None) -> list[int]:
+    """Return the numbers of the rows to use, in the order of their ids: all of `rows`, or `limit` of them.
 
     The rows with the smallest hashes of ids are taken. So the choice depends on ids alone, neither on the
     order of the file nor on content, and a larger limit only adds records.
     """
-    rows: Iterable[int] = range(len(ids))
+    rows = range(len(ids)) if rows is None else rows
     if limit is not None:
         rows = nsmallest(limit, rows, key=lambda row: _rank(ids[row]))
     # Sorted by id, the canonical order: positions are dealt to clients, and a file may be in any order.
     return sorted(rows, key=ids.__getitem__)
-
-
-def checked_labels(values: Sequence[Any], ids: Sequence[str], count: int, where: str) -> Sequence[int]:
-    """Return the labels; raise `InputError` unless each is a whole number from 0 to `count - 1`."""
-    for value, record_id in zip(values, ids, strict=True):
-        # bool is a subclass of int, and True would pass for label 1.
-        if type(value) is not int or not 0 <= value < count:
-            raise InputError(
-                f"{where}: record {record_id!r} has the label {value!r}; "
-                f"allowed: whole numbers from 0 to {count - 1}"
-            )
-    return values
 
 
 def _rank(record_id: str) -> bytes:

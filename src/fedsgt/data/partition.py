@@ -45,7 +45,10 @@ def make_clients(
     run that exists already: some of them may have left, with all their records or all but a few.
     """
     if len(slices) != clients:
-        raise InputError(f"grouping.slices has {len(slices)} values for {clients} clients; give one for each")
+        raise InputError(
+            f"grouping.slices has {counted(len(slices), 'value')} for {counted(clients, 'client')}; give "
+            "one for each"
+        )
     # Partitions deal out positions, so records must stand in one order whatever the file's was.
     records = sorted_records(dataset.records)
     if partition != "given":
@@ -116,7 +119,7 @@ def _by_owner(records: Sequence[Record], clients: int) -> list[Share]:
     shares = _records_by_owner(records)
     if len(shares) != clients:
         raise InputError(
-            f"data.clients is {clients}, but the records have {len(shares)} owners; set it to that"
+            f"data.clients is {clients}, but the records have {len(shares)} owners; leave it out"
         )
     return sorted(shares.items())
 
@@ -207,14 +210,16 @@ def _generator(seed: int) -> np.random.Generator:
 def _check_clients(clients: int, count: int) -> None:
     if not isinstance(clients, int) or clients < 1 or clients > count:
         raise InputError(
-            f"{clients!r} clients for {count} records; allowed: at least 1 client and 1 record for each"
+            f"{clients!r} clients for {counted(count, 'record')}; allowed: at least 1 client and 1 record "
+            "for each"
         )
 
 
 def _check_total(records: int, clients: int, slices: int) -> None:
     if records < max(slices, clients):
         raise InputError(
-            f"{records} records are too few for {clients} clients with {slices} slices in all; "
+            f"{counted(records, 'record')} {'is' if records == 1 else 'are'} too few for "
+            f"{counted(clients, 'client')} with {counted(slices, 'slice')} in all; "
             "lower data.clients or grouping.slices, or raise data.limit if it is set"
         )
 

@@ -28,6 +28,10 @@ class WorkBegun:
     """Sequences of the plan, each as its groups in order."""
     finished: tuple[tuple[int, ...], ...]
     """Sequences that lack no module."""
+    different: int = 0
+    """Number of different records among those to train on; 0 if it is not known."""
+    at_once: int = 1
+    """Number of clients' trainings that can be under way at the same time."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +61,8 @@ class ClientUpdated:
 
     A loss is computed from the records. Only listeners whose files a deletion cleans may have it.
     """
+    preparing: float = 0.0
+    """Seconds before the local training, in which its records were prepared; most at first use."""
 
 
 @dataclass(frozen=True)

@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-import ctypes
-import multiprocessing
+import os
+import pickle
 import signal
+import subprocess
 import sys
-import threading
 import traceback
 from collections import deque
-from collections.abc import Collection
-from multiprocessing.connection import Connection, wait
-from multiprocessing.process import BaseProcess
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from multiprocessing.connection import Connection, Pipe, wait
 from typing import TYPE_CHECKING, Any, Protocol
 
+from fedsgt.engine import pool_process
 from fedsgt.errors import InputError
 from fedsgt.stack import profile
+from fedsgt.stack.quick_import import import_transformers
 
 # The worker's module imports torch, which must not happen before the execution profile is set.
 if TYPE_CHECKING:
     from fedsgt.engine.worker import Setup, Worker
 
 EVERYWHERE = -1  # number of a job that every worker does; other jobs have numbers from 0 up
-KILL_WITH_PARENT = 1  # PR_SET_PDEATHSIG of prctl(2)
+# -P: a file beside the script must not stand in for a library.
+COMMAND = (sys.executable, "-P", pool_process.__file__)
 
 
 class Pool(Protocol):
@@ -87,17 +90,19 @@ class Processes:
     """A pool of processes: each job goes to the next one that is free, in the order of submission."""
 
     def __init__(self, setup: Setup, workers: int) -> None:
-        # Spawned, not forked: a fork would inherit torch's threads and the state of its generators.
-        context = multiprocessing.get_context("spawn")
         self.queue: deque[tuple[int, str, tuple[Any, ...]]] = deque()
-        self.processes: dict[Connection, BaseProcess] = {}
-        with profile.environment_set():
+        self.processes: dict[Connection, subprocess.Popen[bytes]] = {}
+        # Pickled once for all, and before any process that would have to be ended after an error.
+        prepared = pickle.dumps(setup)
+        try:
+            # All are started before the first is written to, so that they start at the same time.
             for _ in range(workers):
-                ours, theirs = context.Pipe()
-                process = context.Process(target=_serve, args=(theirs, setup), daemon=True)
-                _start(process)
-                theirs.close()  # otherwise the end of the process would not end the connection
-                self.processes[ours] = process
+                self._start()
+            for connection in self.processes:
+                self._give_setup(connection, prepared)
+        except BaseException:
+            self.stop()
+            raise
         self.idle = list(self.processes)
         self.busy: set[Connection] = set()
         self.used: set[Connection] = set()
@@ -140,8 +145,34 @@ class Processes:
     def stop(self) -> None:
         for connection, process in self.processes.items():
             connection.close()
-            process.terminate()
-            process.join()
+            process.kill()
+        for process in self.processes.values():
+            process.wait()
+
+    def _start(self) -> None:
+        """Start one process, which inherits the environment of the execution profile."""
+        # Not forked: a fork would inherit torch's threads and the state of its generators.
+        ours, theirs = Pipe()
+        handle = theirs.fileno()
+        try:
+            with _interrupts_held():
+                self.processes[ours] = subprocess.Popen(
+                    (*COMMAND, str(handle), str(os.getpid())),
+                    pass_fds=(handle,),
+                    stdin=subprocess.DEVNULL,
+                    env=os.environ | profile.environment(),
+                )
+        except OSError as error:
+            raise InputError(f"a worker process cannot be started ({error})") from None
+        finally:
+            theirs.close()  # otherwise the end of the process would not end the connection
+
+    def _give_setup(self, connection: Connection, prepared: bytes) -> None:
+        try:
+            connection.send(sys.path)
+            connection.send_bytes(prepared)
+        except OSError:
+            raise self._ended(connection) from None
 
     def _hand_out(self) -> None:
         """Give a job to each idle process, as long as there are any."""
@@ -166,8 +197,7 @@ class Processes:
 
     def _ended(self, connection: Connection) -> InputError:
         """Return the error that the process at the other end is gone."""
-        self.processes[connection].join()
-        code = self.processes[connection].exitcode
+        code = self.processes[connection].wait()
         return InputError(
             f"a worker process ended by itself (exit code {code}; -9 is often too little memory); "
             "the same command goes on after the last finished round"
@@ -197,44 +227,43 @@ def _answer(worker: Worker, method: str, arguments: tuple[Any, ...]) -> Any:
         return Failure(error)
 
 
-def _start(process: BaseProcess) -> None:
-    """Start a process that ignores Ctrl-C from its first moment: this process deals with it."""
-    # Signal handlers can be set in the main thread only; a child inherits that SIGINT is ignored.
-    in_main_thread = threading.current_thread() is threading.main_thread()
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN) if in_main_thread else None
+@contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Hold Ctrl-C back while a process is started, which then never gets one: this process deals with it."""
+    # By the thread's mask, which a child inherits for good; handlers can be set in the main thread only.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     try:
-        process.start()
-    except OSError as error:
-        raise InputError(f"a worker process cannot be started ({error})") from None
+        yield
     finally:
-        if in_main_thread:
-            signal.signal(signal.SIGINT, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _serve(connection: Connection, setup: Setup) -> None:
-    """Do jobs from the connection until it ends; runs in a worker process."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    if sys.platform == "linux":  # elsewhere a killed parent is noticed when the connection ends
-        ctypes.CDLL(None).prctl(KILL_WITH_PARENT, signal.SIGKILL)
-    worker: Any = None
-    while True:
-        try:
-            number, method, arguments = connection.recv()
-        except (EOFError, OSError):
-            return
-        # The worker is made with the first job: a process that is never needed loads no model.
-        if worker is None or isinstance(worker, Failure):
-            worker = _worker(setup)
-        connection.send(
-            (number, worker if isinstance(worker, Failure) else _answer(worker, method, arguments))
-        )
-
-
-def _worker(setup: Setup) -> Worker | Failure:
-    """Return a worker, or why there is none; the next job tries again."""
-    from fedsgt.engine.worker import Worker
-
+def serve(connection: Connection) -> None:
+    """Take the pickled setup, and do jobs until the connection ends; runs in a worker process."""
+    worker: Worker | None = None
     try:
-        return Worker(setup)
+        setup = connection.recv_bytes()
+        while True:
+            number, method, arguments = connection.recv()
+            # The worker is made with the first job: a process that is never needed loads no model.
+            if worker is None:
+                made = _worker(setup)
+                if isinstance(made, Failure):
+                    connection.send((number, made))
+                    continue
+                worker, setup = made, b""  # emptied: it holds every record a second time
+            connection.send((number, _answer(worker, method, arguments)))
+    except (EOFError, OSError):  # the caller is gone
+        return
+
+
+def _worker(setup: bytes) -> Worker | Failure:
+    """Return a worker, or why there is none; the next job tries again."""
+    try:
+        profile.apply()
+        import_transformers()
+        from fedsgt.engine.worker import Worker
+
+        return Worker(pickle.loads(setup))
     except Exception as error:
         return Failure(error)

@@ -19,6 +19,7 @@ from fedsgt.errors import InputError
 from fedsgt.files.encoding import seed_of
 from fedsgt.files.tensors import Tensors
 from fedsgt.stack.stack import Stack
+from fedsgt.words import counted
 
 LARGEST_LOSS = 1e30  # weighted by records it must still be a finite number
 
@@ -157,6 +158,7 @@ def updated(task: Task, update: Update) -> ClientUpdated:
         records=update.records,
         seconds=update.seconds,
         loss=update.loss,
+        preparing=update.preparing,
     )
 
 
@@ -175,7 +177,7 @@ def check_update(start: Mapping[str, np.ndarray], update: Update) -> None:
     if not abs(update.loss) < LARGEST_LOSS:  # written so that NaN is refused too
         raise RefusedUpdate(update.client, f"its loss is {update.loss}; a lower learning rate may help")
     if update.records < 1:
-        raise RefusedUpdate(update.client, f"{update.records} records; at least 1")
+        raise RefusedUpdate(update.client, f"{counted(update.records, 'record')}; at least 1")
     for name, array in update.state.items():
         expected = start[name]
         if array.shape != expected.shape or array.dtype != np.float32:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 
 from fedsgt.engine.events import (
     ClientTrouble,
     ClientUpdated,
+    DataChecked,
     Event,
     Listener,
     ModuleFinished,
@@ -15,7 +15,10 @@ from fedsgt.engine.events import (
     RoundFinished,
     WorkBegun,
 )
-from fedsgt.words import counted
+from fedsgt.engine.time_left import ShareTime, TrainingTime
+from fedsgt.words import counted, shown_seconds
+
+LONG_CHECK = 10.0  # seconds; a shorter check of the records needs no line
 
 
 class Tally:
@@ -26,50 +29,68 @@ class Tally:
         self.modules, self.records = 0, 0
         self.finished: set[tuple[int, ...]] = set()
         """Sequences that lack no module."""
-        self.started = time.monotonic()
+        self.time, self.checking = TrainingTime(self.work), ShareTime()
+        self._checked = 0
 
     def __call__(self, event: Event) -> None:
         match event:
+            case DataChecked():
+                self.checking.told(event.share)
             case WorkBegun():
-                # The clock starts here, not with the program: loading and checking are not training.
-                self.work, self.started = event, time.monotonic()
+                self.work, self.time = event, TrainingTime(event)
                 self.finished = set(event.finished)
             case ClientUpdated():
                 self.records += event.records
+                self.time.updated(event)
+            case RoundFinished():
+                self.time.round_finished(event)
             case ModuleFinished():
                 self.modules += 1
                 if event.groups in self.work.sequences:
                     self.finished.add(event.groups)
 
-    def seconds_left(self) -> float:
-        """Estimate the remaining seconds by records, because they are what takes the time."""
-        spent = time.monotonic() - self.started
-        # At least one record, so that the estimate is defined before the first update.
-        return max(0.0, spent * (self.work.records / max(self.records, 1) - 1))
+    def seconds_left(self) -> float | None:
+        """Estimate the remaining seconds; None until the first update."""
+        return self.time.left.now()
 
     def line(self, event: Event) -> str | None:
         """Return one line of text about an event that was counted already; None if it needs no line."""
+        line = None
         match event:
+            case DataChecked():
+                line = self._checking_line(event.share)
             case WorkBegun(modules=modules) if modules:
-                return (
+                line = (
                     f"training {counted(modules, 'module')} of "
                     f"{counted(len(event.sequences), 'sequence')}, {counted(event.rounds, 'round')} each"
                 )
             # The last round of a module is told with the module.
             case RoundFinished() if event.round < self.work.rounds:
                 done = "done" if event.loss is None else f"loss {event.loss:.3f}"
-                return f"  round {event.round} of groups {_spaced(event.groups)}: {done}"
+                line = f"  round {event.round} of groups {_spaced(event.groups)}: {done}"
             case ModuleFinished():
-                loss = f"loss {event.metrics['loss']:.3f}, " if event.metrics else ""
-                return (
-                    f"module {self.modules} of {self.work.modules} (groups {_spaced(event.groups)}): "
-                    f"{loss}about {self.seconds_left():.0f} s left"
-                )
+                line = self._module_line(event)
             case ClientTrouble():
-                return f"  client {event.client}: {event.what}"
+                line = f"  client {event.client}: {event.what}"
             case Note():
-                return f"  {event.text}"
-        return None
+                line = f"  {event.text}"
+        return line
+
+    def _module_line(self, event: ModuleFinished) -> str:
+        said = [f"loss {event.metrics['loss']:.3f}"] if event.metrics else []
+        left = self.seconds_left()
+        if left is not None:
+            said.append(f"about {shown_seconds(left)} left")
+        place = f"module {self.modules} of {self.work.modules} (groups {_spaced(event.groups)})"
+        return f"{place}: {', '.join(said) or 'done'}"
+
+    def _checking_line(self, share: float) -> str | None:
+        """Return a line after each quarter of the records; None if the rest will take no time."""
+        quarter, left = int(share * 4), self.checking.left.now()
+        if quarter == self._checked or left is None or left < LONG_CHECK:
+            return None
+        self._checked = quarter
+        return f"checking records: {share:.0%}, about {shown_seconds(left)} left"
 
 
 def print_lines(tally: Tally, write: Callable[[str], object]) -> Listener:
@@ -84,15 +105,14 @@ def print_lines(tally: Tally, write: Callable[[str], object]) -> Listener:
     return listen
 
 
-def share_of(records: int, progress: Callable[[float], None]) -> Listener:
-    """Return a listener that reports which share of so many records was trained on."""
-    done = 0
+def share_of(records: int, progress: Callable[[float], None], different: int = 0) -> Listener:
+    """Return a listener that reports which share of the training on so many records is done."""
+    time = TrainingTime(WorkBegun(0, 0, records, (), (), different))
 
     def listen(event: Event) -> None:
-        nonlocal done
         if isinstance(event, ClientUpdated):
-            done += event.records
-            progress(done / records)
+            time.updated(event)
+            progress(time.share)
 
     return listen
 

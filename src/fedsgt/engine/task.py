@@ -39,6 +39,8 @@ class Update:
     """Mean loss over the records of the last local epoch."""
     # Left out of comparisons, because equal trainings give equal updates but take different times.
     seconds: float = field(default=0.0, compare=False)
+    preparing: float = field(default=0.0, compare=False)
+    """Seconds before the training, in which its records were read, and run through frozen lower layers."""
 
 
 @dataclass(frozen=True)

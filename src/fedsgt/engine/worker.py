@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import time
 from collections import OrderedDict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from typing import Self
@@ -93,8 +94,10 @@ class Worker:
     ) -> Update:
         """Train locally on some slices of a client, and return its update."""
         self._load(parents)
+        started = time.perf_counter()
         examples = self._examples([self.setup.slices[client][index] for index in slices])
-        return local_update(
+        preparing = time.perf_counter() - started
+        update = local_update(
             self.stack,
             state,
             examples,
@@ -104,6 +107,7 @@ class Worker:
             client,
             self._privacy(client),
         )
+        return replace(update, preparing=preparing)
 
     def _privacy(self, client: str) -> tuple[Privacy, bytes] | None:
         """Return the run's privacy settings with the client's secret; None if privacy is off."""

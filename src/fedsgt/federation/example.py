@@ -21,7 +21,7 @@ from typing import Any
 import tomli_w
 
 from fedsgt.data import Columns, labels_of, load_dataset
-from fedsgt.data.sources.parquet import read_parquet
+from fedsgt.data.sources import read_names
 from fedsgt.errors import InputError
 from fedsgt.federation.client.records import ClientRecords, Enrolment
 from fedsgt.federation.processes import QUIET, Child
@@ -110,11 +110,11 @@ class Example:
 
     def _withdraw(self) -> None:
         """Let the owner withdraw the first record that it still has."""
-        column = read_parquet(self.folder / OWNER / RECORDS, ["id"]).column("id")
-        if not len(column):
+        (ids,) = read_names(self.folder / OWNER / RECORDS, "id")
+        if not ids:
             raise InputError(f"{self.folder}: client {OWNER} has withdrawn all; give another folder with -o")
         self.say(f"\n# client {OWNER} withdraws a record of its own, on its own machine, with its own key")
-        self._command("withdraw", self._client(OWNER), "--record", column[0].as_py())
+        self._command("withdraw", self._client(OWNER), "--record", ids[0])
 
     def _forge(self) -> None:
         settings = self._make_forger()

@@ -25,10 +25,13 @@ from fedsgt.config import Config
 from fedsgt.config.sections import Section, Text
 from fedsgt.config.toml import explain, read_toml
 from fedsgt.errors import InputError
+from fedsgt.files.places import looks_like_hub_name
 
 SERVER_FILE, CLIENT_FILE = "server.toml", "client.toml"
 # Sections of a run's settings that shape a module: the server sends these to the clients, and no other.
 SENT_SECTIONS = ("model", "peft", "training", "privacy")
+# Names of data and models that come with the package.
+BUILT_IN = ("digits", "fedsgt/tiny-vit")
 # Names of files and folders that stand beside the clients' folders.
 TAKEN_NAMES = ("server", "ca.key", "ca.crt")
 MAX_NAME_BYTES = 100
@@ -49,7 +52,9 @@ def check_name(name: str) -> str:
     elif len(name.encode()) > MAX_NAME_BYTES:
         wrong = f"it is longer than {MAX_NAME_BYTES} bytes"
     if wrong:
-        raise InputError(f"{name!r} is no name for a client: {wrong}; give one such as hospital-3")
+        raise InputError(
+            f"{name[:MAX_NAME_BYTES]!r} is no name for a client: {wrong}; give one such as hospital-3"
+        )
     return name
 
 
@@ -71,10 +76,9 @@ def _beside(value: object, info: ValidationInfo) -> object:
 def _beside_if_path(text: str, info: ValidationInfo) -> str:
     """Return a path as `_beside` does, or the text itself if it must be a name on the hub."""
     path = os.path.join(_folder(info), os.path.expanduser(text))
-    # A name on the hub looks like a relative path, so it counts as a path only if a file is there or if it
-    # is written as one: then a file that is missing is reported as such.
-    written = text.startswith((".", "~")) or text.endswith(".parquet")
-    return path if written or os.path.exists(path) else text
+    # A path is made absolute also if nothing is there, so that the error names the place that was looked at.
+    is_name = text in BUILT_IN or looks_like_hub_name(text, _folder(info))
+    return text if is_name and not os.path.exists(path) else path
 
 
 def _folder(info: ValidationInfo) -> Path:
@@ -124,9 +128,24 @@ class ServerSettings(PartySettings):
 class ClientData(Section):
     """Records of the client, which stay on its machine."""
 
-    source: FileOrName = Field(description="a parquet file, a folder of them, or a hub data set")
+    source: FileOrName = Field(
+        description="a csv, jsonl or parquet file, a folder of them or of images by label, or a hub data set"
+    )
     id_column: Text = Field("id", description="column of the records' stable ids")
-    label_column: Text = Field("label", description="column of the labels, whole numbers from 0")
+    label_column: Text = Field(
+        "label", description="column of the labels: whole numbers from 0, or texts of `label_names`"
+    )
+    label_names: list[Text] | None = Field(
+        None,
+        description="names of the labels, in the run's order, where they are texts or folders of images",
+        examples=['["cat", "dog"]'],
+        min_length=2,
+    )
+    task: Literal["image", "text"] | None = Field(
+        None,
+        description="what the inputs are; images if the input column is called `image`, by default",
+        examples=['"image"'],
+    )
     input_columns: list[Text] | None = Field(
         None,
         description="columns of the input; `image`, or `sentence` for text, by default",
@@ -135,7 +154,7 @@ class ClientData(Section):
     erase: Literal["rewrite", "tombstone"] = Field(
         "tombstone",
         description="`tombstone` leaves the file as it is, and leaves deleted records out when it is read; "
-        "`rewrite` also takes them out of the parquet file",
+        "`rewrite` also takes them out of the csv, jsonl or parquet file, or removes their images",
     )
 
 
@@ -196,7 +215,10 @@ def server_of(run: Config) -> ServerSettings:
         raise InputError(
             "engine.server: not given; with data.partition remote it is the folder of fedsgt server"
         )
-    return load_server(Path(run.engine.server))
+    try:
+        return load_server(Path(run.engine.server))
+    except InputError as error:
+        raise InputError.of("engine.server", error.mistakes or [str(error)]) from None
 
 
 def starter(kind: type[PartySettings], given: Mapping[str, Any], path: Path) -> bytes:
@@ -234,4 +256,4 @@ def _check(kind: type[Settings], values: dict[str, Any], path: Path) -> Settings
     try:
         return kind.model_validate(values, context=path.absolute().parent)
     except ValidationError as error:
-        raise InputError(f"{path}: {explain(kind, error)}") from None
+        raise InputError.of(str(path), explain(kind, error)) from None

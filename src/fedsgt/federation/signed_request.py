@@ -24,8 +24,10 @@ from fedsgt.data import Client, client_hash
 from fedsgt.errors import InputError
 from fedsgt.federation.keys import check_signature, sign_bytes
 from fedsgt.files.encoding import frames, signed_json
+from fedsgt.runs.records_left import records_left
 from fedsgt.runs.state import DeletedData, Live
-from fedsgt.unlearning.request import DeletionPart, Scope, records_left
+from fedsgt.unlearning.request import DeletionPart, Scope
+from fedsgt.words import counted
 
 # Every signed text begins with this: the node key signs other texts for Flower, and none of them may pass for
 # a request.
@@ -249,5 +251,6 @@ def _check_hashes(body: RequestBody, left: Sequence[int], gone: DeletedData) -> 
         # The server cannot tell which records the hashes mean, but their number it can check.
         if len(codes) > left[index] and index not in gone.slices:
             raise RequestRefused(
-                "too-many", f"slice {index}: {len(codes)} records are named, but only {left[index]} are left"
+                "too-many",
+                f"slice {index}: {counted(len(codes), 'record')} named, but only {left[index]} left",
             )

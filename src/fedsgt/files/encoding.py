@@ -22,6 +22,14 @@ def text_bytes(text: str) -> bytes:
         ) from error
 
 
+def is_unicode(text: str) -> bool:
+    """Whether UTF-8 can hold the text: not if it has half of a surrogate pair."""
+    try:
+        return text.isascii() or bool(text.encode())
+    except UnicodeEncodeError:
+        return False
+
+
 def frame(part: bytes | str | int) -> bytes:
     """Return the part's type, length and bytes; frames joined together never read as other frames."""
     if isinstance(part, str):

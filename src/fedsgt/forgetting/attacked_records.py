@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from fedsgt.data import ROW, Client, Record, labels_of
-from fedsgt.data.sources.arrow import dataset_from_arrow
-from fedsgt.data.sources.parquet import read_parquet
+from fedsgt.data.sources import read_part
+from fedsgt.data.sources.table import dataset_from_table
 from fedsgt.errors import InputError
 from fedsgt.files.encoding import seed_of
 from fedsgt.forgetting.membership import match
@@ -72,8 +72,9 @@ def _with_deleted_from(
             "still has the deleted ones"
         )
     columns = replace(columns_of(folder.config), client=folder.config.data.client_column)
-    rows = read_parquet(file, columns.names())
-    found = dataset_from_arrow(rows, columns, where=str(file), labels=data.labels, limit=None).records
+    names = folder.config.data.label_names
+    rows = read_part(file, columns)
+    found = dataset_from_table(rows, columns, labels=data.labels, label_names=names).records
     clients = list(data.local)
     for number, gone in erased.items():
         clients[number] = _with_deleted(clients[number], gone, found)
@@ -114,7 +115,9 @@ def _matched(
     """Return deleted records with unseen ones of the same labels behind them, and how many were deleted."""
     rows, others = match(labels_of(deleted), labels_of(unseen), seed_of("matched", seed))
     if not len(rows):
-        raise InputError("no test record that clients never held has the label of a deleted record")
+        raise InputError(
+            "no test record that clients never held has the label of a deleted record; add test records"
+        )
     chosen = [deleted[row] for row in rows]
     compared = [
         replace(unseen[other], owner=record.owner)

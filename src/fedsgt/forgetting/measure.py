@@ -119,9 +119,9 @@ def measure(
     started, live = time.monotonic(), folder.live()
     if not live.requests:
         raise InputError(f"{folder.path}: no record was deleted yet; see fedsgt unlearn")
-    attacked = find_attacked_records(folder, live, deleted, limit, seed)
-    # Opened before anything is trained, because it checks the backbone.
+    # Opened before anything is trained, because it checks the strategy and the backbone.
     predictor = Predictor(folder, strategy)
+    attacked = find_attacked_records(folder, live, deleted, limit, seed)
     after, not_served = _served(predictor, attacked.records)
     before = EarlierSystem.of(folder, live.description, attacked, predictor.strategy)
     rounds = shadow_rounds or _sequence_rounds(before)

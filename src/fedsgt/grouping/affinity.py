@@ -8,6 +8,7 @@ from fedsgt.grouping.descent.descend import bring_within_limits
 from fedsgt.grouping.problem import Floats, Hints, Ints, Labels, Problem
 from fedsgt.grouping.within_limits.packing import FreeRoom, Pieces, Place, hardest_first
 from fedsgt.grouping.within_limits.random_assignment import find_assignment
+from fedsgt.words import counted
 
 # Numbers that repair by exchanges may keep in memory at once (240 MB).
 MOST_NUMBERS = 30_000_000
@@ -47,7 +48,10 @@ def _read_clusters(clusters: Labels, count: int) -> Ints:
     """Return cluster numbers from 0, for labels of any kind."""
     labels = clusters.tolist() if isinstance(clusters, np.ndarray) else list(clusters)
     if len(labels) != count:
-        raise InputError(f"clusters: {len(labels)} labels for {count} clients; one for each client is needed")
+        raise InputError(
+            f"clusters: {counted(len(labels), 'label')} for {counted(count, 'client')}; one for each client "
+            "is needed"
+        )
     # Numbers by first appearance: labels may be of types that cannot be sorted together.
     numbers: dict[object, int] = {}
     return np.array([numbers.setdefault(label, len(numbers)) for label in labels], dtype=np.int64)
@@ -61,7 +65,9 @@ def _read_rates(rates: ArrayLike | None, problem: Problem) -> Floats:
     except (TypeError, ValueError) as error:
         raise InputError("rates: not numbers; one for each client is needed") from error
     if values.shape != (count,):
-        raise InputError(f"rates: shape {values.shape}; one rate for each of {count} clients is needed")
+        raise InputError(
+            f"rates: shape {values.shape}; one rate for each of {counted(count, 'client')} is needed"
+        )
     if not (np.isfinite(values) & (values >= 0)).all():
         client = int(np.argmin(np.isfinite(values) & (values >= 0)))
         raise InputError(

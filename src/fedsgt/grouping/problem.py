@@ -117,7 +117,9 @@ def read_limits(limits: Limits, clients: int, groups: int, names: Sequence[str] 
     """Return the limit of each client; a client without a limit has the limit L."""
     each = limits if isinstance(limits, Sequence | np.ndarray) else [limits] * clients
     if len(each) != clients:
-        raise InputError(f"limits: {len(each)} given for {clients} clients, one per client is needed")
+        raise InputError(
+            f"limits: {len(each)} given for {counted(clients, 'client')}, one per client is needed"
+        )
     checked = [_one_limit(_name(client, names), limit, groups) for client, limit in enumerate(each)]
     return np.array(checked, dtype=np.int64)
 

@@ -4,6 +4,7 @@ import numpy as np
 
 from fedsgt.errors import InputError
 from fedsgt.grouping.problem import Floats, Hints, Ints, Problem, read_vectors
+from fedsgt.words import counted
 
 # Smallest similarity: above zero, so that the graph of the clients never falls apart.
 LEAST = 1e-6
@@ -24,7 +25,8 @@ def clusters_of(vectors: Floats, clusters: int) -> Ints:
     moved = np.flatnonzero(vectors.any(axis=1))
     if len(moved) < clusters:
         raise InputError(
-            f"groups: {clusters} clusters of {len(moved)} clients that hold records; at most one for each"
+            f"groups: {clusters} clusters of {counted(len(moved), 'client')} that hold records; at most one "
+            "for each"
         )
     alike = similarity(vectors[moved])
     found = np.zeros(len(vectors), dtype=np.int64)

@@ -106,15 +106,23 @@ class Database:
 
 def open_database(address: str, wait: float, mode: Literal["create", "open"]) -> Database:
     """Open the database at this URL; only the mode `create` makes a SQLite file."""
+    url = check_address(address)
+    if url.drivername == "sqlite":
+        return _sqlite(Path(str(url.database)).absolute(), wait, mode)
+    return _postgres(url, wait)
+
+
+def check_address(address: str) -> URL:
+    """Return the URL of a database; raise if a ledger cannot be in such a one."""
     try:
         url = make_url(address)
     except (ArgumentError, ValueError):
         raise InputError(_not_allowed(str(address).partition(":")[0])) from None
     # Options in the URL could turn off what makes a commit durable.
     if url.drivername == "sqlite" and url.database and url.database != ":memory:" and not url.query:
-        return _sqlite(Path(url.database).absolute(), wait, mode)
+        return url
     if url.drivername in ("postgresql", "postgresql+psycopg"):
-        return _postgres(url.set(drivername="postgresql"), wait)
+        return url.set(drivername="postgresql")
     raise InputError(_not_allowed(url.drivername))
 
 

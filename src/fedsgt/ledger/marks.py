@@ -122,6 +122,11 @@ class MarkFile:
         except OSError as error:
             warn_once(self.path, error)
 
+    def forget(self) -> None:
+        """Remove the mark of a run whose folder is removed for good, a temporary one, say."""
+        for path in (self.path, self.path.with_suffix(".lock")):
+            path.unlink(missing_ok=True)
+
     @contextmanager
     def _locked(self) -> Iterator[None]:
         make_folder(self.path.parent, 0o700)

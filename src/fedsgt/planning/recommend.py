@@ -10,6 +10,7 @@ from fedsgt.planning.planner import PlanScore, score_plan
 from fedsgt.planning.stream import Counts
 from fedsgt.plans import Plan, make
 from fedsgt.plans.tree.search import Progress, ignore, tree
+from fedsgt.words import counted, counted_passes
 
 GROUPS = (3, 4, 5, 6, 8, 10, 12, 16)
 SLICES = (1, 2, 3, 5, 10)
@@ -47,7 +48,8 @@ class Candidate:
         """The setting in words."""
         plan = self.score.plan
         return (
-            f"L={plan.groups} groups, B={len(plan.sequences)} sequences, S={self.slices} slices a client,"
+            f"{counted(plan.groups, 'group')}, {counted(len(plan.sequences), 'sequence')}, "
+            f"{counted(self.slices, 'slice')} a client,"
             f" {self.kind} plan, {self.method} grouping"
         )
 
@@ -81,8 +83,9 @@ class Recommendation:
         """Say that nothing searched is better than the given setting."""
         given = self.given
         return (
-            f"Keep the setting given: none of the {self.searched} searched within {self.max_passes:g} passes"
-            f" is better. It is alive after {given.stream.requests} requests with probability"
+            f"Keep the setting given: none of the {self.searched} searched within "
+            f"{counted_passes(self.max_passes)} is better. It is alive after "
+            f"{counted(given.stream.requests, 'request')} with probability"
             f" {given.curves.alive[-1]:.2f} and keeps {given.mean_live_share:.0%} of the data live"
             " on average."
         )
@@ -90,17 +93,17 @@ class Recommendation:
     def _why_take(self) -> str:
         """Compare the best setting with the given one."""
         best, requests = self.best, self.given.stream.requests
-        served = f"it is alive after {requests} requests with probability {best.survival:.2f}"
+        served = f"it is alive after {counted(requests, 'request')} with probability {best.survival:.2f}"
         kept = f"keeps {best.score.mean_live_share:.0%} of the data live on average"
         given = (
             f"{self.given.curves.alive[-1]:.2f} and {self.given.mean_live_share:.0%} for the setting given"
         )
-        passes = f"for {best.score.plan.passes:g} passes"
+        passes = f"for {counted_passes(best.score.plan.passes)}"
         return f"Take {best.label}: {served} and {kept}, against {given}, {passes}."
 
     def _trade_off(self) -> str:
         """Return one sentence on the cost of the best setting, or that none reaches the target."""
-        cost = f"of the {self.searched} settings within {self.max_passes:g} passes"
+        cost = f"of the {self.searched} settings within {counted_passes(self.max_passes)}"
         if not self.meets_target:
             short = f"None {cost} reaches a survival of {self.target:g}"
             return f"{short}; this one comes closest, so plan to retrain."
@@ -133,7 +136,9 @@ def recommend(
         )
     found = list(_candidates(given, clients, group, max_passes, progress))
     if not found:
-        raise InputError(f"clients: no setting searched can group {clients} clients within their limits")
+        raise InputError(
+            f"clients: no setting searched can group {counted(clients, 'client')} within their limits"
+        )
     best = max(found, key=lambda candidate: rank(candidate.score, target))
     full = _made_fully(best, given, group, lambda share: progress(SCREENED + (1 - SCREENED) * share))
     progress(1.0)

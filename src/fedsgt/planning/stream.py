@@ -19,6 +19,7 @@ from fedsgt.plans import Estimate, Plan, check_prior
 from fedsgt.plans.scoring.montecarlo import Curves, independent_hits, simulate
 from fedsgt.plans.scoring.scores import Expansion, expansion
 from fedsgt.plans.scoring.subsets import LARGEST_EXACT, subset_sums, subset_totals
+from fedsgt.words import counted
 
 # Tries to draw a client that has not left, before the chances of those left are worked out.
 REDRAWS = 20
@@ -42,7 +43,7 @@ class Stream:
 
     def __post_init__(self) -> None:
         if self.requests < 0:
-            raise InputError(f"requests: {self.requests} is negative")
+            raise InputError(f"requests: {self.requests} is negative; at least 0")
         if not 0 <= self.whole_clients <= self.requests:
             raise InputError(
                 f"client requests: {self.whole_clients} is not from 0 to {self.requests} (all requests)"
@@ -61,11 +62,15 @@ def run_stream(plan: Plan, counts: Counts, stream: Stream) -> Curves:
     """
     clients = counts.shape[0]
     if counts.shape != (clients, plan.groups):
-        raise InputError(f"counts: shape {counts.shape}; the plan needs clients x {plan.groups} groups")
+        raise InputError(
+            f"counts: shape {counts.shape}; the plan needs clients x {counted(plan.groups, 'group')}"
+        )
     prior = None if stream.prior is None else check_prior(stream.prior, clients, "client")
     may_leave = clients if prior is None else int((prior > 0).sum())
     if stream.whole_clients > may_leave:
-        raise InputError(f"client requests: {stream.whole_clients}, but only {may_leave} clients can leave")
+        raise InputError(
+            f"client requests: {stream.whole_clients}, but only {counted(may_leave, 'client')} can leave"
+        )
     even = prior is None or bool(np.ptp(prior) == 0)
     if plan.groups <= LARGEST_EXACT and (even or stream.whole_clients == 0):
         return _exact(plan, counts, stream, prior)

@@ -7,6 +7,7 @@ from math import factorial
 
 from fedsgt.errors import InputError
 from fedsgt.plans.plan import Plan, Prefix
+from fedsgt.words import counted
 
 
 def rotate(sequence: Prefix, offset: int) -> Prefix:
@@ -44,7 +45,10 @@ def iterative_rotations(groups: int, budget: int | None = None) -> Plan:
     budget = groups if budget is None else budget
     # Above 20 groups there are more orders than any budget asks for.
     if groups <= 20 and budget > factorial(groups):
-        raise InputError(f"budget: {budget} is more than the {factorial(groups)} orders of {groups} groups")
+        raise InputError(
+            f"budget: {budget} is more than the {counted(factorial(groups), 'order')} of "
+            f"{counted(groups, 'group')}"
+        )
     if budget <= groups:
         return Plan.of("iterative-rotations", groups, rotations(groups, budget).sequences)
     paths = [tuple(range(groups))]

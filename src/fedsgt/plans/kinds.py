@@ -17,6 +17,7 @@ from fedsgt.plans.greedy import greedy
 from fedsgt.plans.matching import matching
 from fedsgt.plans.plan import Plan, check_prior
 from fedsgt.plans.tree.search import Progress, ignore, tree
+from fedsgt.words import counted
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +56,7 @@ def make(
         _check_count("budget", budget)
     _check_count("shards", shards)
     if shards > groups:
-        raise InputError(f"shards: {shards} for {groups} groups; at most one for each group")
+        raise InputError(f"shards: {shards} for {counted(groups, 'group')}; at most one for each group")
     # The largest shard needs most passes for one order of its groups.
     _check_passes(-(-int(groups) // int(shards)), passes)
     chances = None if prior is None else check_prior(prior, groups)
@@ -77,7 +78,9 @@ def _check_passes(groups: int, passes: float | None) -> None:
     if passes is not None and not (isinstance(passes, Real) and isfinite(passes)):
         raise InputError(f"passes: {passes} is not a finite number of passes; leave it out for no limit")
     if passes is not None and passes < least:
-        raise InputError(f"passes: {passes:g} is too little; one order of {groups} groups takes {least:g}")
+        raise InputError(
+            f"passes: {passes:g} is too little; one order of {counted(groups, 'group')} takes {least:g}"
+        )
 
 
 def _sharded(kind: str, wanted: Wanted, shards: int) -> Plan:

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from fedsgt.errors import InputError
 from fedsgt.plans.plan import Plan, Prefix
 from fedsgt.plans.scoring.scores import horizon
+from fedsgt.words import counted
 
 
 def matching(groups: int, budget: int | None = None, prior: NDArray[np.float64] | None = None) -> Plan:
@@ -22,7 +23,7 @@ def matching(groups: int, budget: int | None = None, prior: NDArray[np.float64] 
     budget = groups if budget is None else budget
     if budget > groups:
         raise InputError(
-            f"budget: matching gives at most {groups} sequences, one for each group, not {budget}"
+            f"budget: matching gives at most {counted(groups, 'sequence')}, one for each group, not {budget}"
         )
     chances = np.full(groups, 1 / groups) if prior is None else prior
     paths: list[Prefix] = [(group,) for group in range(groups)]

@@ -14,6 +14,7 @@ from fedsgt.errors import InputError
 from fedsgt.plans.scoring import scores
 from fedsgt.plans.scoring.montecarlo import Estimate
 from fedsgt.plans.scoring.subsets import mask_of
+from fedsgt.words import counted
 
 # Groups in the order in which they are trained; a sequence is the prefix of its last module.
 Prefix = tuple[int, ...]
@@ -119,7 +120,9 @@ class Plan:
         `counts` says how many slices each client (row) has in each group (column).
         """
         if counts.ndim != 2 or counts.shape[1] != self.groups:
-            raise InputError(f"counts: shape {counts.shape}; the plan needs clients x {self.groups} groups")
+            raise InputError(
+                f"counts: shape {counts.shape}; the plan needs clients x {counted(self.groups, 'group')}"
+            )
         # Modules as rows while this is built, so that each step works on contiguous memory.
         member = np.ascontiguousarray(counts.T > 0)
         part = np.zeros((len(self.modules), counts.shape[0]), dtype=np.bool_)
@@ -184,7 +187,9 @@ def check_prior(prior: ArrayLike, length: int, what: str = "group") -> NDArray[n
             f"prior: an array of {array.ndim} dimensions; give a list with one value for each {what}"
         )
     if array.shape != (length,):
-        raise InputError(f"prior: {array.size} values for {length} {what}s; give one for each {what}")
+        raise InputError(
+            f"prior: {counted(array.size, 'value')} for {counted(length, what)}; give one for each {what}"
+        )
     if not np.isfinite(array).all() or (array < 0).any():
         raise InputError(f"prior: {array.tolist()} holds a value that is negative or not finite")
     # Values read from a file are rounded, so a small difference is forgiven and then divided out.

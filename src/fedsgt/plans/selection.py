@@ -13,6 +13,8 @@ Choice = tuple[int, Prefix, float]
 Alive = list[tuple[int, Prefix]]
 MERGED = "merged"
 """The strategy that averages the modules of the sequences that AllSeq takes into one model."""
+STRATEGY_NAMES = {"all": "AllSeq", "min": "MinSeq", "long": "LongSeq", MERGED: "merged"}
+"""Names of the strategies in texts for people."""
 
 
 def select(strategy: str, sequences: Iterable[Sequence[int]], deleted: Collection[int]) -> list[Choice]:

@@ -12,6 +12,7 @@ from fedsgt.certificates.certify import read_own_certificate
 from fedsgt.errors import InputError
 from fedsgt.runs.artefacts import (
     CERTIFICATE,
+    KEPT_RECORDS,
     MANIFEST,
     MODULE,
     STRAY,
@@ -27,6 +28,7 @@ from fedsgt.runs.dependencies import (
     FromLines,
     FromLiveModules,
     FromModules,
+    FromRecords,
     FromSlice,
     FromTraining,
     MadeOf,
@@ -37,6 +39,7 @@ from fedsgt.runs.dependencies import (
 )
 from fedsgt.runs.folder import RunFolder
 from fedsgt.runs.health import hit_by, module_health
+from fedsgt.runs.kept_records import check_kept
 from fedsgt.runs.state import Live
 from fedsgt.runs.work import about_work, in_use
 from fedsgt.unlearning.erase import SourceReader, rows_to_erase
@@ -86,6 +89,7 @@ class Auditor:
             MANIFEST: self._check_module,
             CERTIFICATE: self._check_certificate,
             UNFINISHED: lambda file: "left by a killed writer; fedsgt train clears it away",
+            KEPT_RECORDS: _check_kept,
             WORK_FILE: _check_work,
             WORK_LOCK: _check_work,
         }
@@ -131,6 +135,8 @@ class Auditor:
                 words = counted(len(set(keys)), "module")
             case FromSlice(fingerprint):
                 words = f"slice {fingerprint[:12]}"
+            case FromRecords(number) if number < len(self.live.description.clients):
+                words = f"the records of client {self.live.description.clients[number].name}"
             case FromLiveModules() if kind is WORK_FILE:
                 purpose = about_work(work_path(file)).get("purpose", "process that is gone")
                 words = f"any records and modules: the work of a {purpose}"
@@ -157,6 +163,10 @@ class Auditor:
                 problem = f"{counted(sum(key not in live for key in keys), 'line')} of modules not live"
             case FromSlice() if self.dead.reaches(made_of):
                 problem = "of a slice that changed or is gone"
+            case FromRecords(number) if number >= len(self.live.description.clients):
+                problem = "no client of this run; fedsgt train clears it away"
+            case FromRecords() if self.dead.reaches(made_of):
+                problem = "holds deleted records, or cannot be read"
             case FromLiveModules() if self.dead.reaches(made_of):
                 problem = self._outdated()
         return problem
@@ -191,6 +201,15 @@ class Auditor:
             if self.chain.get(entry.position) != entry.ledger_hash:
                 return f"the ledger has another entry at position {entry.position}"
         return None
+
+
+def _check_kept(file: StoredFile) -> str | None:
+    """Check that the records can be read, or nobody could retrain, verify or delete from them."""
+    try:
+        check_kept(file.path)
+    except InputError as error:
+        return str(error)
+    return None
 
 
 def _check_work(file: StoredFile) -> str | None:

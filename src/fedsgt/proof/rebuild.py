@@ -24,6 +24,7 @@ from fedsgt.build.prepare import Prepared, prepare_again
 from fedsgt.build.targets import Recipe, Target
 from fedsgt.engine.tally import share_of
 from fedsgt.errors import InputError
+from fedsgt.files.optional import end_fast
 from fedsgt.proof.rebuild_folder import read_notes, read_retained
 from fedsgt.runs.description import Description
 from fedsgt.runs.folder import RunFolder, read_run
@@ -48,7 +49,8 @@ def rebuild(folder: RunFolder, seed: int, tell: Tell, access: ClientAccess = LOC
     _reseed_global_generators(seed)
     training = prepared.run.training
     records = sum(prepared.records(target) for target in targets) * training.rounds
-    listener = share_of(records, lambda share: tell({"share": share}))
+    different = prepared.different_records(targets)
+    listener = share_of(records, lambda share: tell({"share": share}), different)
     with access.engine(folder, prepared, listener) as engine:
         build = Build(prepared.recipe, folder.modules, engine, training.rounds, training.seed)
         build.took_part = took_part
@@ -149,4 +151,6 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    code = main()
+    end_fast()
+    sys.exit(code)

@@ -1,141 +1,33 @@
-"""Draw the line charts of a report with matplotlib, as SVG that stands inside the page.
-
-A chart takes the page's colours, so one drawing serves light and dark screens and paper. The same numbers
-give the same bytes: nothing in a chart is random or dated.
-"""
+"""The line charts of a report: what was live, what to expect, accuracies, and times of training."""
 
 from __future__ import annotations
 
-import io
 import math
-import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
-from xml.etree import ElementTree
 
 from fedsgt.reporting.history import HistoryPoint
 from fedsgt.reporting.status import RunStatus
+from fedsgt.reporting.svg_chart import Chart, Point
+from fedsgt.serving.accuracy import Evaluation
 from fedsgt.words import counted
 
 if TYPE_CHECKING:  # matplotlib takes a second to import, and the JSON of a report needs none
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
-Point = tuple[float, float]
 PAST_REQUESTS = 50  # a longer history is cut, so that its steps can be told apart
+PAST_EVENTS = 500  # most requests and trainings over time, which bounds the size of the page
 MOST_DOTS = 1000
 MOST_LABELS = 14  # more numbers below the axis would touch
-WIDTH, HEIGHT = 720, 320
-
-# The page's style sheet has a value of each variable for light, dark and print. These are the light ones.
-COLOURS = {
-    "text": "#1b1f24",
-    "soft": "#57606a",
-    "rule": "#d4d9df",
-    "live": "#1a7f4b",
-    "new": "#0b62c4",
-    "future": "#7b4fb5",
-}
-# An artist whose id begins so gets a class of that name in the page.
-CLASS = "class-"
-SVG, XLINK = "{http://www.w3.org/2000/svg}", "{http://www.w3.org/1999/xlink}"
-
-
-class Chart:
-    """Axes to draw on, and the SVG that comes of them."""
-
-    def __init__(self, name: str, label: str, x_label: str) -> None:
-        from matplotlib.figure import Figure
-
-        self.name, self.label = name, label
-        self.figure: Figure = Figure(figsize=(WIDTH / 72, HEIGHT / 72))
-        # Places are given, not computed from the sizes of texts: fonts differ between machines.
-        self.axes: Axes = self.figure.add_axes((52 / WIDTH, 56 / HEIGHT, 650 / WIDTH, 246 / HEIGHT))
-        self.axes.spines[:].set_visible(False)
-        self.axes.tick_params(length=0, labelcolor=COLOURS["soft"], labelsize=12, pad=7)
-        self.axes.grid(axis="y", color=COLOURS["rule"], linewidth=1)
-        self.axes.set_axisbelow(True)
-        self.axes.set_xlabel(x_label, color=COLOURS["soft"], fontsize=12, labelpad=7)
-        for background in (self.figure.patch, self.axes.patch):
-            background.set_visible(False)
-
-    def line(self, points: Sequence[Point], kind: str, colour: str, **style: object) -> None:
-        """Draw a line; `kind` becomes its class in the page."""
-        if points:
-            x, y = zip(*points, strict=True)
-            self.axes.plot(x, y, color=COLOURS[colour], gid=CLASS + kind, **style)  # type: ignore[arg-type]
-
-    def percentages(self, low: float = 0.0) -> None:
-        """Let the vertical axis run from `low` to 100 %."""
-        from matplotlib.ticker import FuncFormatter, LinearLocator
-
-        self.axes.set_ylim(low, 1.0)
-        self.axes.yaxis.set_major_locator(LinearLocator(5))
-        self.axes.yaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{100 * share:.3g}%"))
-
-    def svg(self) -> str:
-        """Return the drawing as an element of an HTML page."""
-        for artist in self.figure.findobj():
-            # Everything lies within the axes, and the page needs no references to clip paths.
-            artist.set_clip_on(False)
-        file = io.StringIO()
-        nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
-        with _settings(self.name):
-            self.figure.savefig(file, format="svg", metadata=nothing)
-        return _element(file.getvalue(), self.label)
-
-
-@contextmanager
-def _settings(name: str) -> Iterator[None]:
-    import matplotlib
-
-    # Texts stay texts: they are found, read aloud and drawn in the page's font. The salt gives markers the
-    # same ids in every drawing of a chart, and other ids than those of the page's other charts.
-    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": f"fedsgt {name}"}):
-        yield
-
-
-def _element(text: str, label: str) -> str:
-    """Turn matplotlib's document into one element, without what only a file needs."""
-    root = ElementTree.fromstring(text)
-    _prune(root)
-    used = {place.get(f"{XLINK}href") for place in root.iter(f"{SVG}use")}
-    for element in root.iter():
-        element.tag = element.tag.removeprefix(SVG)
-        _rename(element, used)
-    root.attrib = {
-        "class": "chart",
-        "viewBox": f"0 0 {WIDTH} {HEIGHT}",
-        "role": "img",
-        "aria-label": label,
-    }
-    return re.sub(r">\s+<", "><", ElementTree.tostring(root, encoding="unicode"))
-
-
-def _prune(element: ElementTree.Element) -> None:
-    """Take out metadata, the style sheet, which would apply to the whole page, and groups left empty."""
-    for child in [*element]:
-        _prune(child)
-        kind = child.tag.rpartition("}")[2]
-        if kind in ("metadata", "style") or (kind in ("g", "defs") and not len(child)):
-            element.remove(child)
-
-
-def _rename(element: ElementTree.Element, used: set[str | None]) -> None:
-    """Drop ids that nothing refers to, which other charts have too, and put variables for colours."""
-    name = element.attrib.pop("id", "")
-    if name.startswith(CLASS):
-        element.set("class", name.removeprefix(CLASS))
-    elif f"#{name}" in used:
-        element.set("id", name)
-    if (target := element.attrib.pop(f"{XLINK}href", None)) is not None:
-        element.set("xlink:href", target)
-    if (style := element.get("style")) is not None:
-        for variable, colour in COLOURS.items():
-            style = style.replace(colour, f"var(--{variable})")
-        # The page says which font its texts have.
-        element.set("style", re.sub(r"font[\w-]*:[^;]*;?\s*", "", style).strip())
+MOST_TIMES = 7  # times take more room than numbers
+MINUTE, HOUR, DAY = 60, 3600, 86_400
+TIME_STEPS = (
+    *(1, 5, 15, 30),
+    *(MINUTE * count for count in (1, 5, 15, 30)),
+    *(HOUR * count for count in (1, 3, 6, 12)),
+    *(DAY * count for count in (1, 7, 30, 90, 365)),
+)
 
 
 def draw_unlearning_curve(status: RunStatus) -> str:
@@ -174,7 +66,7 @@ def _curve_label(status: RunStatus) -> str:
     ahead = status.forecast.alive
     chance = f"; chance to serve after {len(ahead) - 1} more: {float(ahead[-1]):.1%}"
     return (
-        f"Unlearning curve: {status.live_counts.modules} of {status.modules} modules live after "
+        f"Unlearning curve: {status.live_counts.modules} of {counted(status.modules, 'module')} live after "
         f"{counted(len(status.past.requests), 'request')}" + ("" if status.exhausted else chance)
     )
 
@@ -197,6 +89,90 @@ def _count_requests(axes: Axes, past: range, now: float, further: int) -> None:
     labels[now] = "now"
     labels |= {now + count: f"+{count}" for count in range(step, further + 1, step)}
     axes.set_xticks(list(labels), list(labels.values()))
+
+
+def draw_timeline(status: RunStatus, until: datetime) -> str:
+    """Draw what was live over real time, up to now, with the requests and trainings that changed it."""
+    *events, present = status.past.steps
+    events = events[-PAST_EVENTS:]
+    times = [_date(point) for point in events]
+    now = max([until.timestamp(), *times])
+    start, places = min([now, *times]), [*times, now]
+    chart = Chart("timeline", _timeline_label(status, start, now), f"time (UTC), {_span(start, now)}")
+    chart.percentages()
+    # A run of this moment gets an axis, too, and marks at the ends stay off the numbers beside it.
+    end = max(now, start + 60)
+    chart.axes.set_xlim(start - 0.02 * (end - start), end)
+    ticks = _time_ticks(start, end)
+    chart.axes.set_xticks(list(ticks), list(ticks.values()))
+    points = [*events, present]
+    stairs = {"linewidth": 2.2, "drawstyle": "steps-post"}
+    modules = _known(places, [point.live_counts.modules for point in points], status.modules)
+    groups = _known(places, [point.live_counts.groups for point in points], status.groups)
+    chart.line(modules, "modules", "soft", **stairs)
+    chart.line(groups, "groups", "live", **stairs)
+    trained = [(_date(point), 0.02) for point in events if point.trained and point.requests]
+    chart.line(trained, "trained", "new", linestyle="none", marker="^", markersize=9)
+    asked = [(_date(point), 0.0) for point in events if not point.trained]
+    chart.line(asked, "request", "text", linestyle="none", marker="|", markersize=13, markeredgewidth=1.6)
+    return chart.svg()
+
+
+def _date(point: HistoryPoint) -> float:
+    assert point.time is not None  # only the present has none
+    return datetime.fromisoformat(point.time).timestamp()
+
+
+def _timeline_label(status: RunStatus, start: float, now: float) -> str:
+    served = counted(len(status.past.requests), "request")
+    return f"Live modules and groups over time, {_span(start, now)}: {served}"
+
+
+def _span(start: float, end: float) -> str:
+    """Return the days from start to end."""
+    first, last = (f"{datetime.fromtimestamp(moment, UTC):%Y-%m-%d}" for moment in (start, end))
+    return first if first == last else f"{first} to {last}"
+
+
+def _time_ticks(start: float, end: float) -> dict[float, str]:
+    """Return round moments between start and end, at most `MOST_TIMES`, each with its name."""
+    step = next(
+        (step for step in TIME_STEPS if (end - start) / step < MOST_TIMES), (end - start) / MOST_TIMES
+    )
+    form = "%H:%M:%S" if step < MINUTE else "%H:%M" if step < DAY else "%Y-%m-%d"
+    if step < DAY and _span(start, end) != _span(start, start):  # the hour alone would not tell the day
+        form = "%m-%d %H:%M"
+    places = (step * count for count in range(math.ceil(start / step), math.floor(end / step) + 1))
+    return {place: f"{datetime.fromtimestamp(place, UTC):{form}}" for place in places}
+
+
+def draw_expected_accuracy(found: Evaluation, labels: int) -> str:
+    """Draw the accuracy to expect after further requests, if something is live, and the chance of that."""
+    assert found.expected_strategy is not None
+    now, last = found.strategies[found.expected_strategy], found.expected[-1]
+    told = "not known" if last.accuracy is None else f"{last.accuracy:.1%}"
+    label = (
+        f"Accuracy now {now.accuracy:.1%}; expected after {counted(last.requests, 'further request')}: "
+        f"{told} if something is live, which has a chance of {last.alive:.1%}"
+    )
+    chart = Chart("expected", label, "further deletion requests")
+    chart.percentages()
+    chart.axes.set_xlim(-0.1, last.requests)
+    chart.axes.set_xticks(range(last.requests + 1), ["now", *(f"+{one.requests}" for one in found.expected)])
+    chart.line(
+        [(0.0, 1 / labels), (float(last.requests), 1 / labels)],
+        "guess",
+        "soft",
+        linewidth=1,
+        linestyle=(0, (2, 3)),
+    )
+    alive = [(0.0, 1.0), *((float(one.requests), one.alive) for one in found.expected)]
+    chart.line(alive, "alive ahead", "future", linewidth=2.2, linestyle=(0, (3, 2)))
+    expected = [(float(one.requests), one.accuracy) for one in found.expected if one.accuracy is not None]
+    line = {"linewidth": 2.2, "marker": "o", "markersize": 5}
+    chart.line([(0.0, now.accuracy), *expected], "accuracies", "new", **line)
+    chart.line([(0.0, now.low), (0.0, now.high)], "interval", "new", linewidth=5, alpha=0.4)
+    return chart.svg()
 
 
 def draw_accuracy_curves(sequences: Sequence[Sequence[float]]) -> str:

@@ -13,21 +13,21 @@ import numpy as np
 
 from fedsgt.config import Config
 from fedsgt.errors import InputError
-from fedsgt.plans import Plan
+from fedsgt.plans.scoring.live_part import chance_alive
 from fedsgt.reporting.costs import Costs, run_costs
-from fedsgt.reporting.forecast import Chances
 from fedsgt.reporting.history import count_live
-from fedsgt.reporting.status import current_evaluation
 from fedsgt.runs.artefacts import COMPARED
 from fedsgt.runs.description import Description
 from fedsgt.runs.folder import RunFolder, open_run
 from fedsgt.runs.health import module_health
+from fedsgt.runs.records_left import Chances, request_chances
 from fedsgt.runs.state import Live
+from fedsgt.serving.accuracy import Accuracy
+from fedsgt.serving.evaluation import current_evaluation
 from fedsgt.store import Folder
 from fedsgt.words import counted
 
 AHEAD = (10, 20)  # numbers of further requests whose survival is compared
-Prefixes = Sequence[tuple[int, ...]]
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class ComparedRun:
     path: Path
     system: str
     """System that the run trains, in words."""
-    accuracy: dict[str, float] | None
+    accuracy: Accuracy | None
     """Accuracy as served, with its interval; None if what is live now was not evaluated."""
     test_records: int | None
     modules: int
@@ -175,13 +175,15 @@ def _measured(folder: RunFolder) -> ComparedRun:
 
 
 def _row(folder: RunFolder, live: Live, found: Costs) -> ComparedRun:
-    prefixes, prior = module_health(folder, live).prefixes, _group_chances(live.description)
-    evaluation = current_evaluation(folder, live, prefixes) or {}
+    prefixes = module_health(folder, live).prefixes
+    evaluation = current_evaluation(folder, live, prefixes)
+    # The same chances as in the status, so that the page has one figure for one thing.
+    alive = chance_alive(prefixes, request_chances(live), AHEAD)
     return ComparedRun(
         path=folder.path.resolve(),
         system=system_of(folder.config, live.description),
-        accuracy=evaluation.get("strategies", {}).get(folder.config.serving.strategy),
-        test_records=evaluation.get("records"),
+        accuracy=evaluation.strategies.get(folder.config.serving.strategy) if evaluation else None,
+        test_records=evaluation.records if evaluation else None,
         modules=found.modules,
         live_modules=count_live(prefixes).modules or 0,
         passes=found.passes,
@@ -189,9 +191,9 @@ def _row(folder: RunFolder, live: Live, found: Costs) -> ComparedRun:
         timed_modules=found.whole.timed,
         rounds_per_client=found.per_client.rounds,
         requests=len(live.requests),
-        until_exhausted=live.description.plan_made().deletion_rate(prior),
-        alive=_alive(prefixes, live.description.groups, prior),
-        test=_test_names(folder, live),
+        until_exhausted=live.description.plan_made().deletion_rate(_fresh_chances(live.description)),
+        alive=[float(chance) for chance in alive],
+        test=frozenset([evaluation.test]) if evaluation and evaluation.test else _test_names(folder, live),
         backbone=live.description.backbone,
     )
 
@@ -225,28 +227,15 @@ def _isolated(sequences: Iterable[Sequence[int]]) -> int:
     return len(parts)
 
 
-def _group_chances(description: Description) -> Chances | None:
-    """Return the chance of each group to be hit if every slice with records is equally likely.
+def _fresh_chances(description: Description) -> Chances | None:
+    """Return the chance of each group to be hit in a fresh run: its share of the records described.
 
-    None if no slice has records: then the plan's own, equal chances hold.
+    None if there are no records: then the plan's own, equal chances hold.
     """
-    pairs = zip(description.clients, description.groups_of, strict=True)
-    hit = [
-        group
-        for client, groups in pairs
-        for records, group in zip(client.records, groups, strict=True)
-        if records
-    ]
-    return np.bincount(hit, minlength=description.groups) / len(hit) if hit else None
-
-
-def _alive(prefixes: Prefixes, groups: int, prior: Chances | None) -> list[float]:
-    """Return the chances that something is live: that the first group of some live sequence is not hit."""
-    # A sequence serves as long as its first module lives, so only the first groups matter.
-    roots = [prefix[:1] for prefix in prefixes if prefix]
-    if not roots:
-        return [0.0 for _ in AHEAD]
-    return [float(chance) for chance in Plan.of("live", groups, roots).survival(AHEAD, prior)]
+    records = np.zeros(description.groups)
+    for client, groups in zip(description.clients, description.groups_of, strict=True):
+        np.add.at(records, list(groups), client.records)
+    return records / records.sum() if records.any() else None
 
 
 def _test_names(folder: RunFolder, live: Live) -> frozenset[str]:

@@ -187,10 +187,10 @@ def _update(line: bytes) -> tuple[tuple[int, str], TrainingTime] | None:
 
 
 def fit_line(times: Sequence[TrainingTime]) -> LineFit | None:
-    """Fit a line through the times; None if all modules have the same number of records."""
+    """Fit a line through the times; None if there are fewer than three different numbers of records."""
     x = np.array([one.records for one in times], dtype=np.float64)
     y = np.array([one.seconds for one in times])
-    if len(set(x.tolist())) < 2:
+    if len(set(x.tolist())) < 3:  # any two points lie on a line, which says nothing
         return None
     # Centred, so that large numbers of records do not cost digits.
     centred = x - x.mean()

@@ -7,25 +7,21 @@ requests for records or a slice; a request for a whole client hits every group t
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fedsgt.plans import Estimate, Plan, live_prefix
+from fedsgt.plans import Estimate, live_prefix
 from fedsgt.plans.plan import Prefix
+from fedsgt.plans.scoring.live_part import Chances, chance_alive, cuts, narrowed
 from fedsgt.plans.scoring.subsets import LARGEST_EXACT
-from fedsgt.runs.state import Live
-from fedsgt.unlearning.request import records_left
 
-Chances = NDArray[np.float64]
 SAFE = 0.9  # below this chance of still serving it is time to retrain
 FARTHEST = 1000  # most requests that are looked ahead for that moment
 # Simulated streams of requests, if there are too many groups for an exact expectation; batches bound
 # the memory.
 STREAMS, BATCH = 20_000, 500
-TRIALS = 400  # streams whose mean is an expected accuracy: each may need a scoring of all test records
 
 
 @dataclass(frozen=True)
@@ -55,16 +51,6 @@ class SurvivalForecast:
     """First number of requests after which the chance is below `SAFE`; None if beyond `FARTHEST`."""
 
 
-def request_chances(live: Live) -> Chances:
-    """Return the chance of each group to be hit by the next request: its share of the records left."""
-    left = np.zeros(live.description.groups)
-    for number, groups in enumerate(live.description.groups_of):
-        for records, group in zip(records_left(live, number), groups, strict=True):
-            left[group] += records
-    total = left.sum()  # 0 if every record is deleted: then no group is likelier than another
-    return left / total if total else np.full(len(left), 1 / len(left))
-
-
 def forecast_survival(prefixes: Sequence[Prefix], chances: Chances, requests: int) -> SurvivalForecast:
     """Forecast what further requests leave of the live prefixes, exactly or over simulated streams."""
     alive = [prefix for prefix in prefixes if prefix]
@@ -72,12 +58,12 @@ def forecast_survival(prefixes: Sequence[Prefix], chances: Chances, requests: in
         nothing = [Estimate(0.0)] * (requests + 1)
         return SurvivalForecast(nothing, nothing, 0.0, 0)
     # Something is live as long as the first group of some live prefix is not hit.
-    roots, of_roots = _narrowed([prefix[:1] for prefix in alive], chances)
+    roots, of_roots = narrowed([prefix[:1] for prefix in alive], chances)
     rate = roots.deletion_rate(of_roots)
     # If the chance is at least SAFE for n requests, the expected number is at least SAFE times n: it is
     # enough to look as far as the expected number divided by SAFE.
     farthest = FARTHEST if math.isinf(rate) else min(FARTHEST, math.ceil(rate / SAFE) + 1)
-    chance = roots.survival(range(max(requests, farthest) + 1), of_roots)
+    chance = chance_alive(alive, chances, range(max(requests, farthest) + 1))
     return SurvivalForecast(
         chance[: requests + 1],
         _live_groups(alive, chances, requests),
@@ -88,30 +74,22 @@ def forecast_survival(prefixes: Sequence[Prefix], chances: Chances, requests: in
 
 def _live_groups(prefixes: Sequence[Prefix], chances: Chances, requests: int) -> list[Estimate]:
     """Return the expected groups behind the longest live prefix after 0, 1, ... requests."""
-    plan, prior = _narrowed(prefixes, chances)
+    plan, prior = narrowed(prefixes, chances)
     if plan.groups <= LARGEST_EXACT:
         return plan.expected_live(range(requests + 1), prior)
     # The plan's own estimate goes through all its modules. With few requests it is faster to look where
     # each of them cuts each sequence.
-    cuts = np.array([_cuts(path, plan.groups) for path in set(plan.sequences)], dtype=np.int16)
+    left = np.array([cuts(path, plan.groups) for path in set(plan.sequences)], dtype=np.int16)
     rng = np.random.default_rng(0)  # a fixed seed: the same run gives the same figures
     batches = [rng.choice(plan.groups, size=(BATCH, requests), p=prior) for _ in range(STREAMS // BATCH)]
     longest = np.concatenate(
-        [np.minimum.accumulate(cuts[:, streams], axis=2).max(axis=0) for streams in batches]
+        [np.minimum.accumulate(left[:, streams], axis=2).max(axis=0) for streams in batches]
     )
     # If all streams agree, the error is not zero but unknown: at most of the order of one stream.
     errors = np.maximum(longest.std(axis=0) / math.sqrt(STREAMS), 1 / STREAMS)
     means = longest.mean(axis=0)
     whole = Estimate(float(max(map(len, prefixes))))
     return [whole, *(Estimate(float(mean), float(error)) for mean, error in zip(means, errors, strict=True))]
-
-
-def _cuts(path: Prefix, groups: int) -> list[int]:
-    """Return, for each group, how many modules of the path are left when it is hit."""
-    left = [len(path)] * groups
-    for depth, group in enumerate(path):
-        left[group] = depth
-    return left
 
 
 def fragile_groups(prefixes: Sequence[Prefix], chances: Chances) -> list[FragileGroup]:
@@ -128,45 +106,3 @@ def fragile_groups(prefixes: Sequence[Prefix], chances: Chances) -> list[Fragile
         for group, count in dying.items()
     ]
     return sorted(found, key=lambda one: (-one.modules, one.live_groups, one.group))
-
-
-def expected_accuracy(
-    prefixes: Sequence[Prefix],
-    chances: Chances,
-    requests: int,
-    score: Callable[[tuple[Prefix, ...]], float | None],
-) -> list[Estimate | None]:
-    """Return the expected accuracy after 1, 2, ... further requests, given that something is live then.
-
-    `score` returns the accuracy with the given live parts of the sequences, None if all are empty. An entry
-    is None if nothing was live in any simulated stream.
-    """
-    rng = np.random.default_rng(0)  # a fixed seed: the same run gives the same page
-    streams = rng.choice(len(chances), size=(TRIALS, requests), p=chances)
-    known: dict[tuple[Prefix, ...], float | None] = {}  # cached, as many streams leave the same
-
-    def after(hits: frozenset[int]) -> float | None:
-        left = tuple(live_prefix(prefix, hits) for prefix in prefixes)
-        if left not in known:
-            known[left] = score(left)
-        return known[left]
-
-    found = list[Estimate | None]()
-    for count in range(1, requests + 1):
-        values = [after(frozenset(stream[:count].tolist())) for stream in streams]
-        alive = np.array([value for value in values if value is not None])
-        error = max(float(alive.std()), 1 / TRIALS) / math.sqrt(len(alive)) if len(alive) else 0.0
-        found.append(Estimate(float(alive.mean()), error) if len(alive) else None)
-    return found
-
-
-def _narrowed(paths: Sequence[Prefix], chances: Chances) -> tuple[Plan, Chances]:
-    """Return a plan of only the groups in these paths, with all other groups taken as one.
-
-    A plan of fewer groups can be scored exactly.
-    """
-    groups = sorted({group for path in paths for group in path})
-    number = {group: index for index, group in enumerate(groups)}
-    elsewhere = float(np.delete(chances, groups).sum())
-    prior = np.array([*chances[groups], elsewhere] if elsewhere else chances[groups])
-    return Plan.of("live", len(prior), ([number[group] for group in path] for path in paths)), prior

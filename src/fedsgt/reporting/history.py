@@ -32,12 +32,17 @@ class PastRequest:
     position: int
     time: str
     parts: list[dict[str, Any]]
-    """Scope, slices and number of records, for each client of the request."""
+    """Name, scope, slices and number of records, for each client of the request."""
     groups: list[int]
     modules_died: int
     complete: bool
     """Whether the bytes that the request condemned are destroyed."""
     after: LiveCounts
+
+    @property
+    def clients(self) -> list[str]:
+        """Names of the clients whose records it deleted, each once."""
+        return list(dict.fromkeys(part["client"] for part in self.parts))
 
     @property
     def deleted(self) -> str:
@@ -61,6 +66,8 @@ class HistoryPoint:
     trained: bool
     """Whether the event was a training."""
     live_counts: LiveCounts
+    time: str | None = None
+    """Time of the event, by the ledger; None for the present."""
 
 
 @dataclass(frozen=True)
@@ -99,15 +106,15 @@ def history(
     for entry in entries:
         if entry.kind == Kind.BUILT:
             modules = entry.body["modules"]
-            steps.append(HistoryPoint(len(requests), True, past.at(entry.position, modules)))
+            steps.append(HistoryPoint(len(requests), True, past.at(entry.position, modules), entry.time))
         elif entry.kind == Kind.REQUEST:
             # The ledger's count of dying modules includes untrained ones, which were never live.
             gone = destroyed.get(entry.position, entry.body["modules_died"])
             # Counted down: what was live before the last training is not described any more.
             modules = None if modules is None else max(0, modules - gone)
             after = past.at(entry.position, modules)
-            requests.append(_past_request(entry, entry.position in live.finished, after))
-            steps.append(HistoryPoint(len(requests), False, after))
+            requests.append(_past_request(live, entry, after))
+            steps.append(HistoryPoint(len(requests), False, after, entry.time))
     return History(requests, [*steps, HistoryPoint(len(requests), False, count_live(live.prefixes(present)))])
 
 
@@ -148,14 +155,20 @@ class _PastLiveCounts:
         return self.found[then.dead]
 
 
-def _past_request(entry: Entry, complete: bool, after: LiveCounts) -> PastRequest:
-    body, shown = entry.body, ("scope", "slices", "count")
+def _past_request(live: Live, entry: Entry, after: LiveCounts) -> PastRequest:
+    # The ledger has salted hashes of clients' names and their numbers, and the description the names.
+    body, clients = entry.body, live.description.clients
+    shown = ("scope", "slices", "count")
+    parts = [
+        {"client": clients[part["number"]].name, **{name: part[name] for name in shown}}
+        for part in body["parts"]
+    ]
     return PastRequest(
         position=entry.position,
         time=entry.time,
-        parts=[{name: part[name] for name in shown} for part in body["parts"]],
+        parts=parts,
         groups=body["groups"],
         modules_died=body["modules_died"],
-        complete=complete,
+        complete=entry.position in live.finished,
         after=after,
     )

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-import importlib.util
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from fedsgt.reporting.forecast import forecast_survival, request_chances
+from fedsgt.plans.plan import Prefix
+from fedsgt.reporting.forecast import forecast_survival
 from fedsgt.reporting.history import LiveCounts, count_live
 from fedsgt.runs.folder import RunFolder
 from fedsgt.runs.health import ModuleHealth, module_health
+from fedsgt.runs.records import load_test
+from fedsgt.runs.records_left import request_chances
 from fedsgt.runs.state import Live
+from fedsgt.serving.accuracy import Accuracy, BetterStrategy, StrategyScores, scored_as, strategy_answers
+from fedsgt.serving.evaluation import probabilities_of_test_records
 from fedsgt.unlearning.changes import Changes, planned_changes
 from fedsgt.unlearning.request import Deletion
 from fedsgt.unlearning.unlearn import preview
 
-Prefixes = list[tuple[int, ...]]
+Prefixes = list[Prefix]
+Scored = tuple[Accuracy | None, BetterStrategy | None]
 
 
 @dataclass(frozen=True)
@@ -29,8 +34,10 @@ class ServingState:
     """Number of sequences that have a live module."""
     requests_left: float
     """Expected number of requests, up to and with the one that leaves nothing."""
-    accuracy: float | None
-    """Accuracy on the test records, as served; None if nothing is served or it was not asked for."""
+    accuracy: Accuracy | None = None
+    """Accuracy on the test records; None if nothing is served or it is not known."""
+    better: BetterStrategy | None = None
+    """Strategy that is clearly better than the one in use, on the same modules and test records."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the state for programs; null stands for infinite or unknown."""
@@ -40,7 +47,9 @@ class ServingState:
             "live_groups": self.live_counts.groups,
             "live_sequences": self.sequences,
             "requests_left": left if math.isfinite(left) else None,
-            "accuracy": self.accuracy,
+            "accuracy": None if self.accuracy is None else self.accuracy.accuracy,
+            "accuracy_interval": None if self.accuracy is None else [self.accuracy.low, self.accuracy.high],
+            "better_strategy": None if self.better is None else asdict(self.better),
         }
 
 
@@ -60,6 +69,8 @@ class Impact:
     """Whose records go, and which files change."""
     problems: tuple[ModuleHealth, ...] = ()
     """Modules that are missing, damaged or not destroyed, whatever the request does."""
+    strategy: str = "all"
+    """Strategy whose accuracies these are: the one in use, but AllSeq in place of `merged`."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the preview for programs."""
@@ -70,6 +81,7 @@ class Impact:
             "groups": self.groups,
             **self.changes.to_json(),
             "modules_dying": [list(prefix) for prefix in self.dying],
+            "strategy": self.strategy,
             "before": self.before.to_json(),
             "after": self.after.to_json(),
         }
@@ -88,10 +100,10 @@ def impact(
     now, then, body = preview(folder, deletions)
     health = module_health(folder, now)
     before, after = health.prefixes, then.prefixes(health.whole)
-    scores: list[float | None] = [None, None]
-    # Found, not imported: without torch the preview is still worth having, just without accuracies.
-    if accuracy and importlib.util.find_spec("torch") is not None:
-        scores = _accuracies(folder, now, [before, after], progress)
+    strategy = scored_as(folder.config.serving.strategy)
+    scores: list[Scored] = [(None, None), (None, None)]
+    if accuracy:
+        scores = _accuracies(folder, now, [before, after], strategy, progress)
     # The plan may want modules that were never trained: those cannot die. Damaged ones can.
     trained = {tuple(health.modules[key].entry.groups) for key in health.whole | health.damaged}
     return Impact(
@@ -102,25 +114,32 @@ def impact(
         _state(then, after, scores[1]),
         planned_changes(folder, then, body),
         health.problems,
+        strategy,
     )
 
 
-def _state(live: Live, prefixes: Prefixes, accuracy: float | None) -> ServingState:
+def _state(live: Live, prefixes: Prefixes, scored: Scored) -> ServingState:
     left = forecast_survival(prefixes, request_chances(live), 0).requests_left
-    return ServingState(count_live(prefixes), sum(map(bool, prefixes)), left, accuracy)
+    return ServingState(count_live(prefixes), sum(map(bool, prefixes)), left, *scored)
 
 
 def _accuracies(
-    folder: RunFolder, live: Live, before_and_after: list[Prefixes], progress: Callable[[float], None]
-) -> list[float | None]:
-    """Return the accuracy of the run's strategy with each of these sets of live prefixes."""
-    from fedsgt.runs.records import load_test
-    from fedsgt.serving.evaluation import probabilities_of_test_records, score
-
-    strategy = folder.config.serving.strategy
+    folder: RunFolder,
+    live: Live,
+    before_and_after: list[Prefixes],
+    strategy: str,
+    progress: Callable[[float], None],
+) -> list[Scored]:
+    """Return accuracy and better strategy with each of these sets of live prefixes; None without torch."""
     # The prefixes of both states are scored at once, as most are the same before and after.
     wanted = sorted({prefix for prefixes in before_and_after for prefix in prefixes if prefix})
-    predicted = probabilities_of_test_records(folder, live, wanted, progress)
     labels = load_test(folder.config, folder.description.labels).labels
-    found = [score(strategy, predicted, prefixes, labels) for prefixes in before_and_after]
-    return [None if one is None else one.accuracy for one in found]
+    try:
+        predicted = probabilities_of_test_records(folder, live, wanted, progress)
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        return [(None, None), (None, None)]  # not all of it is kept: a preview without accuracies
+    found = [StrategyScores.of(strategy_answers(predicted, left), labels) for left in before_and_after]
+    served = folder.config.serving.strategy
+    return [(one.strategies.get(strategy), one.better_than(served)) for one in found]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from fedsgt.plans.plan import Prefix
 from fedsgt.reporting.status import RunStatus
+from fedsgt.words import counted
 
 MOST_MODULES, DEEPEST = 1500, 50  # a larger drawing is slow to open and helps nobody
 ROW_HEIGHT, COLUMN_WIDTH, LABEL_WIDTH = 26, 34, 74
@@ -88,7 +89,8 @@ def draw_tree(status: RunStatus) -> tuple[str, int]:
         if len(row.path) > depth:
             nodes.append(f'<text x="{LABEL_WIDTH + depth * COLUMN_WIDTH}" y="{y + 4}">…</text>')
     width, height = LABEL_WIDTH + (depth + 1) * COLUMN_WIDTH, ROW_HEIGHT * len(drawn)
-    label = f"{status.live_counts.modules} of {status.modules} modules live in {len(rows)} sequences"
+    modules, sequences = counted(status.modules, "module"), counted(len(rows), "sequence")
+    label = f"{status.live_counts.modules} of {modules} live in {sequences}"
     return (
         f'<svg width="{width}" height="{height}" viewBox="0 0 {width} {height}" role="img" '
         # Edges come first, so that nodes are drawn over their ends.

@@ -10,7 +10,7 @@ import math
 import os
 import re
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -18,12 +18,18 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from fedsgt.config import to_toml
-from fedsgt.plans import Estimate
-from fedsgt.reporting.charts import draw_accuracy_curves, draw_seconds_over_records, draw_unlearning_curve
+from fedsgt.plans import STRATEGY_NAMES, Estimate
+from fedsgt.reporting.charts import (
+    draw_accuracy_curves,
+    draw_expected_accuracy,
+    draw_seconds_over_records,
+    draw_timeline,
+    draw_unlearning_curve,
+)
 from fedsgt.reporting.comparison import AHEAD, peft_in_words
 from fedsgt.reporting.module_tree import draw_tree
 from fedsgt.runs.health import problem_lines
-from fedsgt.words import counted, counted_range, shown_bytes
+from fedsgt.words import counted, counted_passes, counted_range, shown_bytes
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -31,9 +37,11 @@ if TYPE_CHECKING:
     from fedsgt.engine.flower.traffic import ClientTraffic, Traffic
     from fedsgt.reporting.report import Report
     from fedsgt.reporting.status import RunStatus
+    from fedsgt.serving.accuracy import ExpectedAccuracy
 
 SEQUENCES_DRAWN = 40  # more lines could not be told apart
 CLIENTS_LISTED = 50  # a federation may have thousands
+NAMES_SHOWN = 3  # names in one cell of a table
 
 
 def render_page(report: Report, place: Path) -> str:
@@ -54,6 +62,8 @@ def render_page(report: Report, place: Path) -> str:
             tree_states=_states(report.status),
             problems=problem_lines(report.status.health.problems),
             unlearning_curve=draw_unlearning_curve(report.status),
+            timeline=draw_timeline(report.status, report.time),
+            expected_accuracy=_expected_accuracy(report),
             accuracy_curves=_accuracy_curves(report),
             seconds=_seconds(report),
             traffic_lines=_traffic_lines(report.costs.traffic),
@@ -77,13 +87,17 @@ def _environment() -> Environment:
     )
     environment.filters |= {
         "counted": counted,
+        "counted_passes": counted_passes,
         "percent": percent,
         "estimate": estimate,
+        "expected_percent": expected_percent,
+        "names": shown_names,
         "quoted": shlex.quote,
         "shown_bytes": shown_bytes,
     }
     environment.globals |= {
         "AHEAD": AHEAD,
+        "STRATEGY_NAMES": STRATEGY_NAMES,
         "counted_range": counted_range,
         "infinity": math.inf,
         "peft_in_words": peft_in_words,
@@ -99,11 +113,19 @@ def _states(status: RunStatus) -> set[str]:
 
 def _accuracy_curves(report: Report) -> str | None:
     """Draw the live sequences; None if they were not evaluated."""
-    found = report.evaluation
-    if found is None or not found["strategies"]:
+    found = report.status.evaluation
+    if found is None or not found.strategies:
         return None
-    sequences = found["sequences"][:SEQUENCES_DRAWN]
-    return draw_accuracy_curves([[cell["accuracy"] for cell in curve] for curve in sequences if curve])
+    sequences = found.sequences[:SEQUENCES_DRAWN]
+    return draw_accuracy_curves([[cell.accuracy for cell in curve] for curve in sequences if curve])
+
+
+def _expected_accuracy(report: Report) -> str | None:
+    """Draw the accuracy to expect; None if it is not known."""
+    found = report.status.evaluation
+    if found is None or not found.expected:
+        return None
+    return draw_expected_accuracy(found, report.live.description.labels)
 
 
 @dataclass(frozen=True)
@@ -151,6 +173,17 @@ def percent(value: float) -> str:
     """Show a share; a simulated one with its standard error."""
     error = f" ± {value.stderr:.1%}" if isinstance(value, Estimate) and not value.exact else ""
     return f"{float(value):.1%}{error}"
+
+
+def expected_percent(found: ExpectedAccuracy) -> str:
+    """Show an expected accuracy; a simulated one with its standard error."""
+    return "" if found.accuracy is None else percent(Estimate(found.accuracy, found.stderr))
+
+
+def shown_names(names: Sequence[str]) -> str:
+    """Show the first names of a list, and how many more there are."""
+    more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
+    return ", ".join(names[:NAMES_SHOWN]) + more
 
 
 def estimate(value: Estimate) -> str:

@@ -6,6 +6,7 @@ at, is written only if no request came meanwhile, and is destroyed by the next r
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -16,7 +17,6 @@ from fedsgt.certificates.certify import certificate_path, read_own_certificate
 from fedsgt.certificates.content import Certificate
 from fedsgt.errors import InputError
 from fedsgt.ledger.ledger import Entry
-from fedsgt.plans import MERGED, Estimate
 from fedsgt.reporting.comparison import (
     Comparison,
     OtherRuns,
@@ -26,22 +26,20 @@ from fedsgt.reporting.comparison import (
     remembered_runs,
 )
 from fedsgt.reporting.costs import Costs, run_costs
-from fedsgt.reporting.forecast import expected_accuracy, request_chances
 from fedsgt.reporting.history import PastRequest
 from fedsgt.reporting.page import render_page
-from fedsgt.reporting.status import RunStatus, current_evaluation, run_status
+from fedsgt.reporting.status import RunStatus, run_status
 from fedsgt.runs.artefacts import REPORT
 from fedsgt.runs.folder import RunFolder
 from fedsgt.runs.health import module_health
 from fedsgt.runs.state import Live
+from fedsgt.serving.accuracy import scored_as
+from fedsgt.serving.evaluation import current_evaluation
 from fedsgt.store import Folder, StoreError
 
 Evaluate = Callable[[RunFolder], object]
 REQUESTS_AHEAD = 10
-REQUESTS_SCORED = 5  # accuracies ahead are simulated, which takes longer than chances do
 CERTIFICATES_SHOWN = 100  # each is read and its signature checked, which takes time
-# Most probabilities that are held at once for expected accuracies: 400 MB. Larger runs do without.
-MOST_NUMBERS = 50_000_000
 
 
 @dataclass(frozen=True)
@@ -63,12 +61,6 @@ class Report:
     folder: RunFolder
     live: Live
     status: RunStatus
-    evaluation: dict[str, Any] | None
-    """Content of `evaluation.json`; None if it does not describe the modules that are live now."""
-    ahead: list[Estimate | None]
-    """Expected accuracy after 1, 2, ... further requests, if something is live; empty if not computed."""
-    ahead_strategy: str
-    """Strategy whose accuracies `ahead` has; AllSeq for a merged model."""
     certificates: list[CheckedCertificate]
     """Certificates of the last requests."""
     costs: Costs
@@ -76,17 +68,22 @@ class Report:
     """Numbers of this and other runs; None if the run is compared with no other."""
     head: Entry
     """Last entry of the ledger."""
-    made: str
+    time: datetime
     """Time at which the facts were gathered."""
+
+    @property
+    def made(self) -> str:
+        """Return that time in words."""
+        return self.time.strftime("%Y-%m-%d %H:%M UTC")
 
     def to_json(self) -> dict[str, Any]:
         """Return the page's numbers for programs."""
+        found = self.status.evaluation
         return {
             "run": str(self.folder.path.resolve()),
             "made": self.made,
             "status": self.status.to_json(),
-            "evaluation": self.evaluation,
-            "expected_accuracy": [None if value is None else float(value) for value in self.ahead],
+            "evaluation": None if found is None else found.to_json(),
             "costs": self.costs.to_json(),
             "comparison": None if self.comparison is None else self.comparison.to_json(),
         }
@@ -133,9 +130,9 @@ def _settled(folder: RunFolder, evaluate: Evaluate | None, others: OtherRuns) ->
     while True:
         before = folder.live()
         try:
-            if evaluate is not None and _evaluation(folder, before) is None:
+            if evaluate is not None and not _is_measured(folder, before):
                 evaluate(folder)
-            found = _gather(folder, evaluate is not None, others)
+            found = _gather(folder, others)
         except StoreError:
             if folder.live().position == before.position:
                 raise
@@ -144,30 +141,31 @@ def _settled(folder: RunFolder, evaluate: Evaluate | None, others: OtherRuns) ->
             return found
 
 
-def _evaluation(folder: RunFolder, live: Live) -> dict[str, Any] | None:
-    return current_evaluation(folder, live, module_health(folder, live).prefixes)
+def _is_measured(folder: RunFolder, live: Live) -> bool:
+    """Whether there is an evaluation of what is live that has all that the page shows."""
+    found = current_evaluation(folder, live, module_health(folder, live).prefixes)
+    if found is None or not found.strategies:
+        return found is not None
+    # Without torch `merged` is not scored. The strategy in use may be another than at the evaluation, and
+    # those of older versions expect nothing.
+    strategy = folder.config.serving.strategy
+    return strategy in found.strategies and found.expected_strategy == scored_as(strategy)
 
 
-def _gather(folder: RunFolder, scored: bool, others: OtherRuns) -> Report:
+def _gather(folder: RunFolder, others: OtherRuns) -> Report:
     """Gather the facts; the caller must check that the ledger has not moved on meanwhile."""
     found = run_status(folder, REQUESTS_AHEAD)
     live = folder.live()
-    strategy = folder.config.serving.strategy
-    # AllSeq stands in for merged, which averages the same modules and would need a merge for each stream.
-    strategy = "all" if strategy == MERGED else strategy
     spent = run_costs(folder, live, found.health.whole)
     return Report(
         folder=folder,
         live=live,
         status=found,
-        evaluation=current_evaluation(folder, live, found.prefixes),
-        ahead=_accuracy_ahead(folder, live, found, strategy) if scored else [],
-        ahead_strategy=strategy,
         certificates=_check_certificates(folder, found.past.requests[-CERTIFICATES_SHOWN:]),
         costs=spent,
         comparison=compare(folder, live, spent, others),
         head=folder.ledger.entries(after=live.position - 1)[0],
-        made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        time=datetime.now(UTC),
     )
 
 
@@ -184,6 +182,8 @@ def _place(folder: RunFolder, output: Path | None) -> Path:
     if place.is_dir() or not place.parent.is_dir():
         problem = "is a folder" if place.is_dir() else f"the folder {place.parent} does not exist"
         raise InputError(f"{output}: {problem}; give the file to write")
+    if output is not None and not os.access(place if place.exists() else place.parent, os.W_OK):
+        raise InputError(f"{output}: cannot be written (no right to); give another file")
     return place
 
 
@@ -193,24 +193,6 @@ def _write(folder: RunFolder, place: Path, data: bytes) -> None:
         Folder(folder.path).write(REPORT, data)
     else:
         place.write_bytes(data)
-
-
-def _accuracy_ahead(folder: RunFolder, live: Live, found: RunStatus, strategy: str) -> list[Estimate | None]:
-    """Return expected accuracies, from the probabilities that the evaluation keeps beside the modules."""
-    from fedsgt.runs.records import load_test
-    from fedsgt.serving.evaluation import Evaluator, score
-
-    test = load_test(folder.config, live.description.labels)
-    if found.exhausted or len(found.live_modules) * len(test) * live.description.labels > MOST_NUMBERS:
-        return []
-    with Evaluator(folder, test) as evaluator:
-        predicted = evaluator.probabilities(live, found.live_modules, lambda share: None)
-
-    def accuracy(left: Sequence[tuple[int, ...]]) -> float | None:
-        measured = score(strategy, predicted, left, test.labels)
-        return None if measured is None else measured.accuracy
-
-    return expected_accuracy(found.prefixes, request_chances(live), REQUESTS_SCORED, accuracy)
 
 
 def _check_certificates(folder: RunFolder, requests: Sequence[PastRequest]) -> list[CheckedCertificate]:

@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
-from fedsgt.ledger.kinds import SERVING_CHANGED
 from fedsgt.plans.plan import Prefix
+from fedsgt.reporting.advice import Advice, Urgency, advise_on_accuracy, advise_on_survival
 from fedsgt.reporting.forecast import (
-    FARTHEST,
-    SAFE,
     FragileGroup,
     SurvivalForecast,
     forecast_survival,
     fragile_groups,
-    request_chances,
 )
 from fedsgt.reporting.history import History, LiveCounts, count_live, history
-from fedsgt.runs.artefacts import EVALUATION
 from fedsgt.runs.folder import RunFolder
 from fedsgt.runs.health import RunHealth, module_health
+from fedsgt.runs.records_left import request_chances
 from fedsgt.runs.state import Live
+from fedsgt.serving.accuracy import Accuracy, BetterStrategy, Evaluation, ExpectedAccuracy
+from fedsgt.serving.evaluation import current_evaluation
 from fedsgt.unlearning.recovery import PendingWork, pending_work
 from fedsgt.unlearning.retrain import due
 from fedsgt.words import counted
@@ -70,6 +67,10 @@ class RunStatus:
     fragile: list[FragileGroup]
     """Live groups, those whose loss takes most modules first."""
     policy: RetrainPolicy
+    strategy: str
+    """Strategy in use."""
+    evaluation: Evaluation | None = field(repr=False)
+    """Accuracies of what is live now; None if they were not measured since the last change."""
     pending: list[PendingWork]
     """Destruction and certificates of requests in force that are not done yet."""
     health: RunHealth = field(repr=False)
@@ -98,31 +99,48 @@ class RunStatus:
             return "cut off"
         return "live" if self.new_groups.isdisjoint(prefix) else "new"
 
+    @property
+    def accuracy(self) -> Accuracy | None:
+        """Accuracy of what is served; None if it was not measured since the last change."""
+        return None if self.evaluation is None else self.evaluation.strategies.get(self.strategy)
+
+    @property
+    def better_strategy(self) -> BetterStrategy | None:
+        """Strategy that is clearly better than the one in use, on the same modules and test records."""
+        return None if self.evaluation is None else self.evaluation.better_than(self.strategy)
+
+    def expected_accuracy(self, requests: int) -> ExpectedAccuracy | None:
+        """Return the accuracy to expect after so many further requests; None if it is not known."""
+        return None if self.evaluation is None else self.evaluation.expected_after(requests)
+
     def advice(self) -> str:
         """Return one sentence of advice: whether and when to retrain."""
-        forecast = self.forecast
+        return self._advice().words
+
+    @property
+    def urgency(self) -> Urgency:
+        """How soon the advice is to be followed."""
+        return self._advice().urgency
+
+    def _advice(self) -> Advice:
         if not self.begun:
-            return "Nothing is trained yet: train the run."
+            return Advice("now", "Nothing is trained yet: train the run.")
         if self.exhausted:
-            return "Retrain now: nothing is live, so nothing can be served."
+            return Advice("now", "Retrain now: nothing is live, so nothing can be served.")
         lost = self.health.lost
         if lost or self.policy.due:
             asked = f", as the run's policy asks: {self.policy.reason}"
             why = f": {counted(len(lost), 'module')} missing or damaged" if lost else asked
-            return f"Retrain now{why}."
+            return Advice("now", f"Retrain now{why}.")
         # From here on something is live, and the policy does not ask for training.
-        at = forecast.unsafe_at
-        if at is None:
-            when = f"the chance of still serving stays at {SAFE:.0%} or more for {FARTHEST} further requests"
-        else:
-            further = "the next request" if at == 1 else f"{at} further requests"
-            when = f"the chance of still serving is below {SAFE:.0%} after {further}"
-        if self.live_counts.modules == self.modules:
-            return f"Nothing to retrain: every module is live; {when}."
-        if at is None:
-            return f"No need to retrain for being able to serve: {when}."
-        before = "the next request" if at == 1 else f"request {at} from now"
-        return f"Retrain before {before}: {when}."
+        whole = self.live_counts.modules == self.modules
+        labels = self.health.live.description.labels
+        minded = advise_on_accuracy(self.evaluation, self.strategy, labels, whole)
+        at = self.forecast.unsafe_at
+        # A chance of being able to serve at all comes before the accuracy after the same request.
+        if minded is not None and (minded.urgency == "now" or at != 1):
+            return minded
+        return advise_on_survival(at, whole)
 
     def to_json(self) -> dict[str, Any]:
         """Return the status for programs; null stands for infinite or unknown."""
@@ -153,8 +171,20 @@ class RunStatus:
             },
             "fragile": [asdict(group) for group in self.fragile],
             "policy": asdict(self.policy),
+            **self._accuracy_json(),
             "advice": self.advice(),
+            "urgency": self.urgency,
             "pending": [work._asdict() for work in self.pending],
+        }
+
+    def _accuracy_json(self) -> dict[str, Any]:
+        served, better, found = self.accuracy, self.better_strategy, self.evaluation
+        about = {"strategy": self.strategy, "test_records": found.records if found else None}
+        return {
+            "accuracy": None if served is None else {**asdict(served), **about},
+            "expected_accuracy": [asdict(one) for one in found.expected] if found else [],
+            "expected_strategy": found.expected_strategy if found else None,
+            "better_strategy": None if better is None else asdict(better),
         }
 
 
@@ -163,6 +193,7 @@ def run_status(folder: RunFolder, requests: int = 10) -> RunStatus:
     live = folder.live()
     health = module_health(folder, live)
     description, prefixes, chances = live.description, health.prefixes, request_chances(live)
+    evaluation = current_evaluation(folder, live, prefixes)
     # A request may come meanwhile: everything is told as of the version that was read first.
     entries = [entry for entry in folder.ledger.entries() if entry.position <= live.position]
     return RunStatus(
@@ -177,7 +208,9 @@ def run_status(folder: RunFolder, requests: int = 10) -> RunStatus:
         past=history(live, entries, health.whole, health.lost),
         forecast=forecast_survival(prefixes, chances, requests),
         fragile=fragile_groups(prefixes, chances),
-        policy=_policy(folder, health),
+        policy=_policy(folder, health, evaluation),
+        strategy=folder.config.serving.strategy,
+        evaluation=evaluation,
         pending=pending_work(folder),
         health=health,
     )
@@ -191,40 +224,18 @@ def _new_groups(live: Live, at_first: int) -> frozenset[int]:
     return frozenset(again | set(range(at_first, live.description.groups)))
 
 
-def _policy(folder: RunFolder, health: RunHealth) -> RetrainPolicy:
-    settings, live = folder.config.unlearning, health.live
+def _policy(folder: RunFolder, health: RunHealth, found: Evaluation | None) -> RetrainPolicy:
+    settings = folder.config.unlearning
 
     def accuracy() -> float:
-        found = current_evaluation(folder, live, health.prefixes)
         if found is None:
             raise LookupError  # a status measures nothing itself
-        return float(found["strategies"][folder.config.serving.strategy]["accuracy"])
+        return found.strategies[folder.config.serving.strategy].accuracy
 
     try:
-        reason = due(folder, live, accuracy)
+        reason = due(folder, health.live, accuracy)
     except LookupError:
         return RetrainPolicy(
             settings.retrain, settings.threshold, None, "not evaluated since the last request"
         )
     return RetrainPolicy(settings.retrain, settings.threshold, reason is not None, reason)
-
-
-def current_evaluation(
-    folder: RunFolder, live: Live, served: Sequence[Prefix] | None = None
-) -> dict[str, Any] | None:
-    """Return the content of `evaluation.json`; None if modules died or were trained since it was made.
-
-    With `served`, the prefixes that are served now, None too if modules were damaged or mended since.
-    """
-    changed = (entry for entry in folder.ledger.entries() if entry.kind in SERVING_CHANGED)
-    # An evaluation stays true while other entries, such as a completed destruction, are added.
-    last = max((entry.position for entry in changed if entry.position <= live.position), default=0)
-    try:
-        found = json.loads((folder.path / EVALUATION).read_text(encoding="utf-8"))
-        if not last <= found["position"] <= live.position:
-            return None
-        depths = [len(curve) for curve in found["sequences"]]
-        return found if served is None or depths == list(map(len, served)) else None
-    # A missing or damaged file is the same as no evaluation: the next one writes it anew.
-    except (OSError, ValueError, KeyError, TypeError):
-        return None

@@ -22,6 +22,7 @@ from fedsgt.runs.dependencies import (
     FromLines,
     FromLiveModules,
     FromModules,
+    FromRecords,
     FromSlice,
     FromTraining,
     MadeOf,
@@ -30,6 +31,7 @@ from fedsgt.runs.dependencies import (
     StoredFile,
     stored_files,
 )
+from fedsgt.runs.kept_records import RECORDS, TEST, split_rows
 from fedsgt.runs.work import WORK, WORK_ID, about_work, destroy_work
 
 if TYPE_CHECKING:  # only a type: the module of `RunFolder` imports this one
@@ -64,8 +66,11 @@ class ArtefactKind:
     """Name of the kind in the ledger and in certificates; None if no certificate lists it."""
     deep: bool = False
     """Whether files in folders below the last part of the name belong to it too."""
-    split: Callable[[bytes, Dead], tuple[bytes, bytes]] | None = None
-    """Function that divides the content into what stays and what goes; None if the whole file goes."""
+    split: Callable[[bytes, Dead], tuple[bytes | None, bytes]] | None = None
+    """Function that divides the content into what stays and what goes; None if the whole file goes.
+
+    It may also find that nothing stays of a file, and return None for that.
+    """
     destroy: Remove = field(default=lambda folder, file, dead: file.remove())
     sweep: Callable[[RunFolder, StoredFile], None] = field(default=lambda folder, file: None)
     """Function that removes the file if a stopped writer left it, or nothing needs it any more."""
@@ -104,6 +109,18 @@ def _slice(file: StoredFile) -> MadeOf:
         return FromModules(None)
     # An empty file in place of the folder means that the activations were destroyed.
     return Nothing() if len(file.parts) == 2 and file.is_empty() else FromSlice(file.parts[1])
+
+
+def _kept_records(file: StoredFile) -> MadeOf:
+    if len(file.parts) == 1 or not file.plain:  # a link, which may lead to records of anybody
+        return FromModules(None)
+    return FromRecords(int(file.parts[1].removesuffix(".parquet")), file.path)
+
+
+def _sweep_kept(folder: RunFolder, file: StoredFile) -> None:
+    # A client that was to come back, and whose enrolment was cut short.
+    if int(file.parts[1].removesuffix(".parquet")) >= len(folder.description.clients):
+        file.remove()
 
 
 def _exported(file: StoredFile) -> MadeOf:
@@ -248,6 +265,15 @@ WORK_FILE = ArtefactKind(
     destroy=_destroy_work,
 )
 WORK_LOCK = ArtefactKind((WORK, rf"{WORK_ID}\.lock"), lambda file: Nothing())
+# Records that were given in memory: they are nowhere else, so a deletion takes them out here.
+KEPT_RECORDS = ArtefactKind(
+    (RECORDS, r"\d+\.parquet"),
+    _kept_records,
+    "records",
+    split=lambda data, dead: split_rows(data, dead.records, dead.is_client),
+    sweep=_sweep_kept,
+)
+KEPT_TEST = ArtefactKind(_named(RECORDS, TEST), lambda file: Nothing("test records, which no client holds"))
 MANIFEST = ArtefactKind(("modules", _KEY, r"manifest\.json"), _module_part, "manifest")
 MODULE = ArtefactKind(("modules", _KEY, r"module\.safetensors"), _module_part, "module")
 _TEST = r"test-[0-9a-f]{16}\.safetensors"
@@ -293,6 +319,8 @@ REGISTRY: tuple[ArtefactKind, ...] = (
     # Formats of which no part can be taken out.
     ArtefactKind((r"mlflow\.db(-wal|-shm|-journal)?",), _curves, "metrics"),
     ArtefactKind(("tensorboard",), _curves, "metrics", deep=True),
+    KEPT_RECORDS,
+    KEPT_TEST,
     WORK_FILE,
     WORK_LOCK,
     UNFINISHED,

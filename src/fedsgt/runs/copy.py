@@ -15,15 +15,18 @@ from fedsgt.runs.artefacts import (
     CONFIG,
     DESCRIPTION,
     EVALUATION,
+    KEPT_RECORDS,
+    KEPT_TEST,
     MANIFEST,
     MODULE,
     PREDICTIONS,
     REGISTERS,
     claimed_files,
 )
-from fedsgt.runs.dependencies import Dead, StoredFile
+from fedsgt.runs.dependencies import Dead
 from fedsgt.runs.destruction import check_links
 from fedsgt.runs.folder import RunFolder, appear_whole, ledger_url, open_run
+from fedsgt.runs.kept_records import RECORDS, split_rows, unlocated
 from fedsgt.runs.state import Live
 from fedsgt.store import Folder
 
@@ -59,11 +62,13 @@ def _fill(folder: RunFolder, live: Live, temporary: Path) -> None:
     # Modules are copied into the folder: in a store that both share, a deletion would reach the other run.
     config = folder.config.model_copy(update={"store": folder.config.store.model_copy(update={"url": None})})
     files = Folder(temporary)
-    files.write(CONFIG, to_toml(config).encode())
+    files.write(CONFIG, to_toml(unlocated(config)).encode())
     files.write(DESCRIPTION, named.to_text().encode())
     _copy_registers(folder.path / REGISTERS, temporary / REGISTERS)
-    for file in _live_files(folder, live):
-        files.write(file.name, file.read())
+    if (folder.path / RECORDS).is_dir():
+        make_folder(temporary / RECORDS, 0o700)
+    for name, data in _live_files(folder, live):
+        files.write(name, data)
     last = folder.ledger.entries(after=live.position - 1)[0]
     origin = {"run": folder.description.id, "position": last.position, "hash": last.hash}
     rebuilt = {"description": named.hash(), "as_of": named.as_of}
@@ -82,13 +87,22 @@ def _copy_registers(old: Path, new: Path) -> None:
         write_once(new / register.name, register.read_bytes(), mode=0o600)
 
 
-def _live_files(folder: RunFolder, live: Live) -> Iterator[StoredFile]:
-    """List the files of live modules, and the evaluation if it is of live modules only."""
+def _live_files(folder: RunFolder, live: Live) -> Iterator[tuple[str, bytes]]:
+    """List the files of live modules, kept records, and the evaluation if it is of live modules only."""
     dead = Dead.at(live)
     keys = {entry.key for entry in live.modules()}
     for kind, file in claimed_files(folder):
-        if not file.plain or dead.reaches(kind.made_of(file)):
+        if not file.plain:
+            continue
+        if kind is KEPT_RECORDS:
+            # Without deleted records, also if their deletion is not completed yet in the original.
+            left, _ = split_rows(file.read(), dead.records, dead.is_client)
+            if left is not None:
+                yield file.name, left
+            continue
+        if dead.reaches(kind.made_of(file)):
             continue
         # A store that several runs share has modules of others, which are not dead here, but unknown.
-        if (kind in (MANIFEST, MODULE, PREDICTIONS) and file.parts[1] in keys) or file.name == EVALUATION:
-            yield file
+        of_module = kind in (MANIFEST, MODULE, PREDICTIONS) and file.parts[1] in keys
+        if of_module or kind is KEPT_TEST or file.name == EVALUATION:
+            yield file.name, file.read()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from fedsgt.files.durable import sync_folder
-from fedsgt.runs.state import Live
+from fedsgt.runs.kept_records import holds_deleted
+from fedsgt.runs.state import DeletedData, Live
 from fedsgt.store import Folder
 from fedsgt.store.objects import Objects, is_name
 
@@ -171,6 +172,15 @@ class FromSlice:
 
 
 @dataclass(frozen=True)
+class FromRecords:
+    """The records of one client, themselves."""
+
+    number: int
+    """Number of the client in the run's description."""
+    path: Path
+
+
+@dataclass(frozen=True)
 class FromLiveModules:
     """Dependence on all modules live at a position of the ledger; None if the file does not name it."""
 
@@ -185,7 +195,14 @@ class FromTraining:
 
 
 MadeOf: TypeAlias = (
-    Nothing | PartOfModule | FromModules | FromLines | FromSlice | FromLiveModules | FromTraining
+    Nothing
+    | PartOfModule
+    | FromModules
+    | FromLines
+    | FromSlice
+    | FromRecords
+    | FromLiveModules
+    | FromTraining
 )
 
 
@@ -201,6 +218,17 @@ class Dead:
     """Fingerprints of the slices that lost records."""
     last_request: int
     """Position of the last deletion request in the ledger."""
+    records: Mapping[int, DeletedData] = field(default_factory=dict)
+    """Deleted records, by the number of the client."""
+    clients: int | None = None
+    """Number of clients of the run; None if it is not known."""
+
+    asking: frozenset[int] | None = None
+    """Numbers of the clients with a request that is not completed; None if that is not known."""
+
+    def is_client(self, number: int) -> bool:
+        """Whether the run has a client of this number."""
+        return self.clients is None or number < self.clients
 
     @classmethod
     def at(cls, live: Live, also: Iterable[str] = ()) -> Dead:
@@ -214,6 +242,14 @@ class Dead:
             live_slices=frozenset(slices - hit),
             hit_slices=hit,
             last_request=live.last_request,
+            records=live.deleted,
+            clients=len(description.clients),
+            asking=frozenset(
+                part["number"]
+                for request in live.requests
+                if request.position not in live.finished
+                for part in request.body["parts"]
+            ),
         )
 
     def reaches(self, made_of: MadeOf) -> bool:
@@ -231,6 +267,12 @@ class Dead:
                 dead = not self.live_modules.issuperset(keys)
             case FromSlice(fingerprint):
                 dead = fingerprint not in self.live_slices
+            case FromRecords(number, path):
+                # The records of nobody are those of a client whose coming back was cut short.
+                # An unreadable file holds up the requests of its own client only.
+                unread = self.asking is None or number in self.asking
+                held = number in self.records and holds_deleted(path, self.records[number], unread)
+                dead = held or not self.is_client(number)
             case FromLiveModules(position):
                 dead = position is None or position < self.last_request
         return dead

@@ -20,6 +20,7 @@ from fedsgt.words import first_problem
 
 FORMAT: Literal[2] = 2
 """Format of new descriptions; runs of format 1 have no register."""
+RESTORE = "restore this file from a backup; nothing was changed"
 
 
 class _Strict(BaseModel):
@@ -68,6 +69,9 @@ class Description(_Strict):
     profile: dict[str, str]
     labels: int
     label_names: list[str] | None
+    # Left out of the file if it is not known, so that descriptions of earlier versions keep their hash.
+    rows: int | None = Field(None, exclude_if=lambda rows: rows is None)
+    """Number of rows of the source, if the ids of its records are row numbers."""
     clients: list[ClientEntry]
     grouping: str
     looks_at_data: bool
@@ -92,7 +96,7 @@ class Description(_Strict):
         except ValidationError as error:
             _refuse_newer(text, where)
             problem = first_problem(error, "the whole")
-            raise InputError(f"{where}: not a run's description ({problem})") from None
+            raise InputError(f"{where}: not a run's description ({problem}); {RESTORE}") from None
 
     def to_text(self) -> str:
         """Return the text of the file."""

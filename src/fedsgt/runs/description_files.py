@@ -8,7 +8,7 @@ from pathlib import Path
 
 from fedsgt.errors import InputError
 from fedsgt.runs.artefacts import DESCRIPTION, NEXT_DESCRIPTION
-from fedsgt.runs.description import Description
+from fedsgt.runs.description import RESTORE, Description
 
 
 def read_description(path: Path) -> Description:
@@ -18,7 +18,7 @@ def read_description(path: Path) -> Description:
     try:
         return _parsed(file.read_bytes(), str(path / DESCRIPTION))
     except OSError as error:
-        raise InputError(f"{file}: cannot be read ({error})") from None
+        raise InputError(f"{file}: cannot be read ({error.strerror or error})") from None
 
 
 def find_description(path: Path, code: str) -> Description | None:
@@ -30,7 +30,7 @@ def find_description(path: Path, code: str) -> Description | None:
         except FileNotFoundError:
             continue
         except OSError as error:
-            raise InputError(f"{file}: cannot be read ({error})") from None
+            raise InputError(f"{file}: cannot be read ({error.strerror or error})") from None
         if hashlib.sha256(data).hexdigest() == code:
             # Under one name, whichever file it is in, so that it stays the same object when it is renamed.
             return _parsed(data, str(path / DESCRIPTION))
@@ -42,8 +42,8 @@ def find_description(path: Path, code: str) -> Description | None:
 def _parsed(data: bytes, where: str) -> Description:
     try:
         text = data.decode()
-    except UnicodeDecodeError as error:
-        raise InputError(f"{where}: cannot be read ({error})") from None
+    except UnicodeDecodeError:
+        raise InputError(f"{where}: not a run's description (it is not text in UTF-8); {RESTORE}") from None
     return Description.read(text, where)
 
 

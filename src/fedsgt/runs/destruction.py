@@ -53,7 +53,10 @@ def doomed(folder: RunFolder, dead: Dead) -> list[Artefact]:
 def _gone_bytes(kind: ArtefactKind, file: StoredFile, dead: Dead) -> bytes:
     if not file.plain:
         return os.fsencode(os.readlink(file.path)) if file.path.is_symlink() else b""
-    return kind.split(file.read(), dead)[1] if kind.split is not None else file.read()
+    try:
+        return kind.split(file.read(), dead)[1] if kind.split is not None else file.read()
+    except InputError:  # it cannot be divided, which its destruction will tell
+        return file.read()
 
 
 def destroy(folder: RunFolder, dead: Dead, progress: Callable[[float], None] = lambda share: None) -> None:
@@ -67,11 +70,15 @@ def destroy(folder: RunFolder, dead: Dead, progress: Callable[[float], None] = l
     found.sort(key=lambda pair: REGISTRY.index(pair[0]))
     for done, (kind, file) in enumerate(found, start=1):
         try:
-            if kind.split is not None and file.plain:
-                Folder(folder.path).write(file.name, kind.split(file.read(), dead)[0])
-            else:
+            left = kind.split(file.read(), dead)[0] if kind.split is not None and file.plain else None
+            if left is None:
                 kind.destroy(folder, file, dead)
-        except (InputError, OSError) as error:
+            else:
+                Folder(folder.path).write(file.name, left)
+        except InputError as error:
+            told = str(error)
+            failed.append(error if file.name in told else InputError(f"{folder.path / file.name}: {told}"))
+        except OSError as error:
             failed.append(error)
         progress(done / len(found))
     # Slices without activations are buried too: a worker that holds their records may be about to write some.

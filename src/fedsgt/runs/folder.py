@@ -7,7 +7,7 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from fedsgt.config import Config, load, to_toml
+from fedsgt.data import Client, Record
+from fedsgt.data.sources.parts import is_place
 from fedsgt.errors import InputError
 from fedsgt.files.durable import sync_folder
 from fedsgt.files.locks import Busy, FileLock, only_holder
@@ -33,7 +35,7 @@ from fedsgt.runs.artefacts import (
     STORE_LOCK,
 )
 from fedsgt.runs.dependencies import Dead
-from fedsgt.runs.description import FORMAT, Description
+from fedsgt.runs.description import FORMAT, RESTORE, Description
 from fedsgt.runs.description_files import (
     description_stamps,
     find_description,
@@ -41,19 +43,16 @@ from fedsgt.runs.description_files import (
     read_description,
 )
 from fedsgt.runs.destruction import check_links, destroy, sweep
+from fedsgt.runs.kept_records import kept_in, located, unlocated, write_kept
+from fedsgt.runs.kept_settings import changed_keys, with_kept_settings
 from fedsgt.runs.register import Register, with_registers
 from fedsgt.runs.state import Live, LiveState
 from fedsgt.runs.work import sweep_work
 from fedsgt.store import Folder, Manifest, Modules, open_objects
+from fedsgt.words import one_line
 
 # A run's folder and a position in its ledger.
 PINNED = re.compile(r"(.+)@(\d+)")
-# Settings that may differ when a run is continued: they say how it is carried out and served, not what it is.
-FREE_SECTIONS = ("engine", "unlearning", "serving")
-# The exception: another ledger would know of no deletion.
-FIXED_KEY = ("unlearning", "ledger")
-# Settings of other sections that may differ: a run keeps the value that it was made with.
-KEPT_KEY = ("data", "erase")
 
 
 @dataclass(frozen=True)
@@ -244,8 +243,23 @@ def read_run(path: Path) -> RunFolder:
         raise InputError(f"{path}: no such run; `fedsgt runs` lists those there are")
     for names in ((CONFIG,), (DESCRIPTION, NEXT_DESCRIPTION)):
         if not any((path / name).is_file() for name in names):
-            raise InputError(f"{path}: not a run: it has no {names[0]}")
-    return RunFolder(path, load(path / CONFIG), read_description(path))
+            # Its other files are there: the folder was a run, and can be one again.
+            damaged = (path / LEDGER).is_file() or (path / CONFIG).is_file()
+            advice = f"restore {names[0]} from a backup" if damaged else "`fedsgt runs` lists those there are"
+            raise InputError(f"{path}: not a run: it has no {names[0]}; {advice}; nothing was changed")
+    return RunFolder(path, located(_read_config(path / CONFIG), path), read_description(path))
+
+
+def _read_config(path: Path) -> Config:
+    """Read a run's settings, which say all that its data told when it was made."""
+    try:
+        config = load(path)
+    except InputError as error:
+        raise InputError(f"{one_line(error)}; {RESTORE}") from None
+    if "test_share" in config.data.model_fields_set:
+        return config
+    # Runs of earlier versions had a test part, and keep none of the training records for testing.
+    return config.model_copy(update={"data": config.data.model_copy(update={"test_share": 0.0})})
 
 
 def ledger_url(path: Path, config: Config) -> str:
@@ -257,25 +271,38 @@ def check_config(path: Path, config: Config) -> RunFolder | None:
     """Return the run that is in the folder if this configuration may continue it; None if there is none."""
     if not path.exists() or (path.is_dir() and not any(path.iterdir())):
         return None
+    if path.is_dir() and not any((path / name).exists() for name in (CONFIG, DESCRIPTION, LEDGER)):
+        raise InputError(f"{path}: is no run, and has other files in it; give another folder with -o")
     existing = open_run(path)
-    changed = _changed_keys(existing.config, config)
+    changed = changed_keys(existing.config, with_kept_settings(config, existing.config))
     if changed:
+        # The folder may have the only copy of its records.
+        remove = "" if kept_in(existing.config) is not None else ", or remove this one"
         raise InputError(
             f"{path}: holds a run of another configuration ({'; '.join(changed)}); "
-            "give another folder with -o, or remove this one"
+            f"give another folder with -o{remove}"
         )
     return existing
 
 
 def create_run(
-    path: Path, config: Config, description: Description, registers: Mapping[int, Register] | None = None
+    path: Path,
+    config: Config,
+    description: Description,
+    registers: Mapping[int, Register] | None = None,
+    kept: tuple[Mapping[int, Client], Sequence[Record]] | None = None,
 ) -> RunFolder:
-    """Make a new run's folder; it appears with all its files, or not at all."""
+    """Make a new run's folder; it appears with all its files, or not at all.
+
+    `kept` has the clients and the test records that are to be kept in the folder.
+    """
     with appear_whole(path) as temporary:
+        if kept is not None:
+            write_kept(temporary, *kept)
         described = with_registers(temporary, description, registers or {})
         named = described.model_copy(update={"id": secrets.token_hex(16)})
         files = Folder(temporary)
-        files.write(CONFIG, to_toml(config).encode())
+        files.write(CONFIG, to_toml(unlocated(config)).encode())
         files.write(DESCRIPTION, named.to_text().encode())
         Ledger.create(ledger_url(temporary, config), named.id, {"description": named.hash()}).close()
     return open_run(path)
@@ -286,6 +313,7 @@ def appear_whole(path: Path) -> Iterator[Path]:
     """Yield an empty folder to be filled, which then gets its real name; after an error it is removed."""
     # Always the same name, so that the next attempt takes over what a killed one left.
     temporary = path.parent / f".{path.name}.new"
+    made = [folder for folder in path.parents if not folder.exists()]
     try:
         temporary.mkdir(parents=True, exist_ok=True)
         with only_holder(temporary / LOCK, path):
@@ -295,6 +323,9 @@ def appear_whole(path: Path) -> Iterator[Path]:
                 temporary.rename(path)
             except BaseException:
                 shutil.rmtree(temporary, ignore_errors=True)
+                with suppress(OSError):  # another run may be in one of them by now
+                    for folder in made:
+                        folder.rmdir()
                 raise
         sync_folder(path.parent)
     except OSError as error:
@@ -319,8 +350,10 @@ def find_runs(folder: Path) -> list[Path]:
 def anchored(config: Config) -> Config:
     """Return the configuration with absolute local paths, so that the run works from any folder."""
     data, model = config.data, config.model
-    places = {"source": data.source, "test": data.test}
-    found: dict[str, Any] = {key: _in_full(text) for key, text in places.items() if text is not None}
+    found: dict[str, Any] = {"source": _in_full(data.source)}
+    # A single word names a part of the source, also if a folder here is called the same.
+    if data.test is not None and is_place(data.test):
+        found["test"] = _in_full(data.test)
     found["erased"] = [_pinned(text) for text in data.erased]
     server = None if config.engine.server is None else _in_full(config.engine.server)
     return config.model_copy(
@@ -347,26 +380,3 @@ def _in_full(text: str) -> str:
     # Names of the hub, and of what comes with the package, are no paths and stay as they are.
     path = Path(text).expanduser()
     return str(path.resolve()) if path.exists() else text
-
-
-def with_kept_settings(config: Config, stored: Config) -> Config:
-    """Return a configuration that continues a run, with the settings that the run keeps for good."""
-    data = config.data.model_copy(update={"erase": stored.data.erase})
-    return config.model_copy(update={"data": data})
-
-
-def _changed_keys(old: Config, new: Config) -> list[str]:
-    """Return `section.key: old -> new` for each setting that differs and may not."""
-    was, now = old.model_dump(mode="json"), new.model_dump(mode="json")
-    return [
-        f"{section}.{key}: {_shown(value)} -> {_shown(now[section][key])}"
-        for section, values in was.items()
-        for key, value in values.items()
-        if value != now[section][key]
-        and (section, key) != KEPT_KEY
-        and (section not in FREE_SECTIONS or (section, key) == FIXED_KEY)
-    ]
-
-
-def _shown(value: Any) -> str:
-    return "not given" if value is None else repr(value)

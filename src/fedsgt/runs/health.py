@@ -18,6 +18,7 @@ from fedsgt.ledger.kinds import MODULES_CHANGED, Kind
 from fedsgt.runs.description import Description, ModuleEntry
 from fedsgt.runs.state import Live
 from fedsgt.store import Folder, Manifest, MissingModule, StoreError
+from fedsgt.words import counted
 
 if TYPE_CHECKING:  # only a type: the module of `RunFolder` names a type of this one
     from fedsgt.runs.folder import RunFolder
@@ -117,7 +118,9 @@ class RunHealth:
 def problem_lines(problems: Collection[ModuleHealth]) -> list[str]:
     """Return a line for each problem, in the words that all commands use; the last counts those left out."""
     lines = [f"{module.name} is {module.problem}" for module in problems]
-    return lines[:LINES] + ([f"and {len(lines) - LINES} more modules"] if len(lines) > LINES else [])
+    return lines[:LINES] + (
+        [f"and {counted(len(lines) - LINES, 'more module')}"] if len(lines) > LINES else []
+    )
 
 
 def module_health(folder: RunFolder, live: Live, tensors: bool | None = None) -> RunHealth:

@@ -1,77 +1,47 @@
 """Accuracy of a run's live modules on its test records: of every live prefix, and of every strategy.
 
-Probabilities of test records depend on training data as modules do, so they are kept in the module's folder
-and destroyed with it.
+`evaluate` computes what is missing, with torch. `rescore` scores what is live from kept probabilities alone,
+after a deletion, say. Both write `evaluation.json`, which the next request destroys.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import asdict, dataclass
-from functools import cached_property
-from math import sqrt
-from typing import TYPE_CHECKING, Any, Self, TypeAlias
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
-import numpy as np
-
-from fedsgt.data import Dataset, Slice
-from fedsgt.errors import InputError
-from fedsgt.files.encoding import frames
-from fedsgt.files.tensors import pack, read_note, unpack
-from fedsgt.plans import MERGED, STRATEGIES, Prefix, choose
+from fedsgt.data import Dataset
+from fedsgt.ledger.kinds import SERVING_CHANGED
+from fedsgt.plans import Prefix, choose
+from fedsgt.plans.scoring.live_part import chance_alive, expected_accuracy
 from fedsgt.runs.artefacts import EVALUATION
 from fedsgt.runs.folder import RunFolder
 from fedsgt.runs.health import module_health
 from fedsgt.runs.records import load_test
+from fedsgt.runs.records_left import request_chances
 from fedsgt.runs.state import Live
-from fedsgt.serving.answer import Floats, agreement, answer, mix_known
-from fedsgt.serving.model import open_model_of
-from fedsgt.store import CorruptModule, Folder, MissingModule, tensor_hash
+from fedsgt.serving.accuracy import Accuracy, Evaluation, ExpectedAccuracy, evaluation_of, score, scored_as
+from fedsgt.serving.answer import Floats
+from fedsgt.serving.evaluator import Evaluator, Progress
+from fedsgt.serving.kept import Kept, file_of, kept_files, read_kept
+from fedsgt.store import CorruptModule, Folder, MissingModule
 
-if TYPE_CHECKING:  # kept probabilities can be scored without torch
-    from fedsgt.engine.inprocess import InProcess
+__all__ = [
+    "Accuracy",
+    "Evaluation",
+    "Evaluator",
+    "current_evaluation",
+    "evaluate",
+    "live_modules",
+    "probabilities_of_test_records",
+    "rescore",
+    "score",
+]
 
-Progress: TypeAlias = Callable[[float], None]
-
-
-@dataclass(frozen=True)
-class Accuracy:
-    """Share of correctly predicted test records, with its 95 % interval (Wilson)."""
-
-    accuracy: float
-    low: float
-    high: float
-
-    @classmethod
-    def of(cls, probabilities: Floats, labels: Sequence[int]) -> Accuracy:
-        total = len(labels)
-        share = int((probabilities.argmax(axis=-1) == np.array(labels)).sum()) / total
-        z = 1.959964  # quantile of the normal distribution for 95 %
-        middle = (share + z * z / (2 * total)) / (1 + z * z / total)
-        half = z * sqrt(share * (1 - share) / total + z * z / (4 * total * total)) / (1 + z * z / total)
-        return cls(share, middle - half, middle + half)
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """Accuracy of every live prefix and of every strategy."""
-
-    position: int
-    """Ledger position at which it was measured."""
-    records: int
-    """Number of test records."""
-    sequences: list[list[Accuracy]]
-    """By sequence, then by number of modules; empty for a sequence without a live module."""
-    strategies: dict[str, Accuracy]
-    """By name of the strategy; empty if no module is live."""
-    agreement: float | None
-    """Share of test records to which `merged` gives the label that AllSeq gives."""
-
-    def to_text(self) -> str:
-        return json.dumps(asdict(self), indent=1) + "\n"
+REQUESTS_AHEAD = 10  # further requests for which an accuracy is expected
+# Most probabilities that are mixed for the expected accuracies, a few seconds' work; large runs get fewer
+# simulated streams, or no expectation.
+MOST_MIXED = 2_000_000_000
+MOST_NUMBERS = 50_000_000  # most probabilities that `rescore` reads: 200 MB
 
 
 def evaluate(folder: RunFolder, progress: Progress = lambda share: None) -> Evaluation:
@@ -87,31 +57,146 @@ def evaluate(folder: RunFolder, progress: Progress = lambda share: None) -> Eval
             if folder.live().position == live.position:
                 raise
             continue
-        # Under the lock, so that no request can come between this look and the writing.
-        with folder.publishing() as now:
-            if now.position == live.position:
-                Folder(folder.path).write(EVALUATION, evaluation.to_text().encode())
-                return evaluation
+        if _write(folder, evaluation):
+            return evaluation
+
+
+def rescore(folder: RunFolder) -> Evaluation | None:
+    """Score what is live from kept probabilities, and write `evaluation.json`; needs no torch.
+
+    `merged` has no accuracy then, as its answer needs the modules. The result is that of `evaluate` else.
+    None if nothing is live, if some live module was not evaluated, if a request is not completed, or if
+    there is more to read than a deletion should wait for. An evaluation that is there is returned as it is.
+    """
+    folder.check_writable()
+    while True:
+        live = folder.live()
+        # By manifests only: the answer to a deletion does not wait until all modules are read.
+        prefixes = module_health(folder, live, tensors=False).prefixes
+        known = current_evaluation(folder, live, prefixes)
+        unfinished = any(request.position not in live.finished for request in live.requests)
+        if known is not None or unfinished or not any(prefixes):
+            return known
+        found = _kept_of(folder, live, live_modules(prefixes))
+        evaluation = None if found is None else _scored(folder, live, prefixes, *found)
+        if evaluation is None or _write(folder, evaluation):
+            return evaluation
+
+
+def current_evaluation(
+    folder: RunFolder, live: Live, served: Sequence[Prefix] | None = None
+) -> Evaluation | None:
+    """Return the content of `evaluation.json`; None if modules died or were trained since it was made.
+
+    With `served`, the prefixes that are served now, None too if modules were damaged or mended since.
+    """
+    changed = (entry for entry in folder.ledger.entries() if entry.kind in SERVING_CHANGED)
+    # An evaluation stays true while other entries, such as a completed destruction, are added.
+    last = max((entry.position for entry in changed if entry.position <= live.position), default=0)
+    try:
+        found = Evaluation.read((folder.path / EVALUATION).read_text(encoding="utf-8"))
+        if not last <= found.position <= live.position:
+            return None
+        depths = [len(curve) for curve in found.sequences]
+        return found if served is None or depths == list(map(len, served)) else None
+    # A missing or damaged file is the same as no evaluation: the next one writes it anew.
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def live_modules(prefixes: Iterable[Prefix]) -> list[Prefix]:
+    """Return the prefix of every live module, each once, given the live part of each sequence."""
+    return sorted({prefix[:depth] for prefix in prefixes for depth in range(1, len(prefix) + 1)})
+
+
+def _write(folder: RunFolder, evaluation: Evaluation) -> bool:
+    """Write `evaluation.json`, unless the ledger has moved on since; return whether it was written."""
+    # Under the lock, so that no request can come between this look and the writing.
+    with folder.publishing() as now:
+        if now.position == evaluation.position:
+            Folder(folder.path).write(EVALUATION, evaluation.to_text().encode())
+            return True
+    return False
 
 
 def _evaluate_live(folder: RunFolder, live: Live, test: Dataset, progress: Progress) -> Evaluation:
     # A damaged module must not count, though its manifest is there.
     prefixes = module_health(folder, live).prefixes
-    every = [prefix[:depth] for prefix in prefixes for depth in range(1, len(prefix) + 1)]
     with Evaluator(folder, test) as evaluator:
-        found = evaluator.probabilities(live, every, progress)
-        strategies = {name: score(name, found, prefixes, test.labels) for name in STRATEGIES}
+        found = evaluator.probabilities(live, live_modules(prefixes), progress)
         merged = evaluator.merged(live, prefixes)
-    agreed = None
-    if merged is not None:
-        strategies[MERGED] = Accuracy.of(merged, test.labels)
-        agreed = agreement(merged, mix_known(found, choose("all", prefixes)))
-    curves = [
-        [Accuracy.of(found[prefix[:depth]], test.labels) for depth in range(1, len(prefix) + 1)]
-        for prefix in prefixes
+        return _scored(folder, live, prefixes, evaluator.file, found, test.labels, merged)
+
+
+def _scored(
+    folder: RunFolder,
+    live: Live,
+    prefixes: Sequence[Prefix],
+    file: str,
+    predicted: Mapping[Prefix, Floats],
+    labels: Sequence[int],
+    merged: Floats | None = None,
+) -> Evaluation:
+    strategy = scored_as(folder.config.serving.strategy)
+    found = evaluation_of(live.position, predicted, prefixes, labels, merged)
+    expected = _expected(live, prefixes, predicted, labels, strategy)
+    return replace(found, test=file, expected=expected, expected_strategy=strategy)
+
+
+def _expected(
+    live: Live,
+    prefixes: Sequence[Prefix],
+    predicted: Mapping[Prefix, Floats],
+    labels: Sequence[int],
+    strategy: str,
+) -> list[ExpectedAccuracy]:
+    """Return the accuracies to expect after further requests; empty if nothing is live or it takes long."""
+    if not any(prefixes):
+        return []
+
+    def accuracy(left: Sequence[Prefix]) -> float | None:
+        measured = score(strategy, predicted, left, labels)
+        return None if measured is None else measured.accuracy
+
+    mixed = len(choose(strategy, prefixes)) * len(labels) * live.description.labels
+    chances, counts = request_chances(live), range(1, REQUESTS_AHEAD + 1)
+    found = expected_accuracy(prefixes, chances, REQUESTS_AHEAD, accuracy, MOST_MIXED // mixed)
+    alive = chance_alive(prefixes, chances, counts) if found else []
+    return [
+        ExpectedAccuracy(count, None, 0.0, float(chance))
+        if value is None
+        else ExpectedAccuracy(count, float(value), value.stderr, float(chance))
+        for count, value, chance in zip(counts, found, alive, strict=False)
     ]
-    known = {name: accuracy for name, accuracy in strategies.items() if accuracy is not None}
-    return Evaluation(live.position, len(test), curves, known, agreed)
+
+
+def _kept_of(
+    folder: RunFolder, live: Live, modules: Sequence[Prefix]
+) -> tuple[str, dict[Prefix, Floats], Sequence[int]] | None:
+    """Return name, probabilities and labels of test records that were kept beside all of these modules."""
+    keys = live.description.keys
+    files = kept_files(folder, [keys[prefix] for prefix in modules])
+    test: Dataset | None = None
+    if len(files) > 1:
+        # The test source has changed between evaluations: what it holds now counts.
+        test = load_test(folder.config, live.description.labels)
+        files = [file for file in files if file == file_of(test, live.description.labels)]
+    if not files:
+        return None
+    (file,) = files
+    found = dict[Prefix, Kept]()
+    for prefix in modules:
+        kept = read_kept(folder, keys[prefix], file)
+        if kept is None or kept.probabilities.size * len(modules) > MOST_NUMBERS:
+            return None
+        found[prefix] = kept
+    labels = next((kept.labels for kept in found.values() if kept.labels is not None), None)
+    if labels is None:  # all files are of an older version
+        test = test or load_test(folder.config, live.description.labels)
+        if file_of(test, live.description.labels) != file:
+            return None
+        labels = test.labels
+    return file, {prefix: kept.probabilities for prefix, kept in found.items()}, labels
 
 
 def probabilities_of_test_records(
@@ -124,94 +209,3 @@ def probabilities_of_test_records(
     """
     with Evaluator(folder, load_test(folder.config, folder.description.labels)) as evaluator:
         return evaluator.probabilities(live, prefixes, progress)
-
-
-def score(
-    strategy: str, predicted: Mapping[Prefix, Floats], prefixes: Iterable[Prefix], labels: Sequence[int]
-) -> Accuracy | None:
-    """Return a strategy's accuracy if these are the sequences' live prefixes; None if all are empty.
-
-    `merged` is scored as AllSeq, which it approximates: its own answer needs the modules themselves.
-    """
-    chosen = choose(strategy, prefixes)
-    return Accuracy.of(mix_known(predicted, chosen), labels) if chosen else None
-
-
-class Evaluator:
-    """Computes class probabilities of the test records and keeps them beside their modules.
-
-    Worker processes start at the first computation, and end with this context.
-    """
-
-    def __init__(self, folder: RunFolder, test: Dataset) -> None:
-        self.folder, self.test = folder, test
-        self.opened = ExitStack()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: Any) -> None:
-        self.opened.__exit__(*error)
-
-    def probabilities(
-        self, live: Live, prefixes: Iterable[Prefix], progress: Progress
-    ) -> dict[Prefix, Floats]:
-        """Return the probabilities under each of these live prefixes; compute those that are not kept."""
-        description = live.description
-        found = {prefix: self._kept(description.keys[prefix]) for prefix in prefixes}
-        missing = [prefix for prefix, kept in found.items() if kept is None]
-        if missing:
-            computed = self.engine.predict([description.chain(prefix) for prefix in missing], progress)
-            for prefix, array in zip(missing, computed, strict=True):
-                found[prefix] = array
-                self._keep(description.keys[prefix], array)
-        return {prefix: array for prefix, array in found.items() if array is not None}
-
-    def merged(self, live: Live, prefixes: Iterable[Prefix]) -> Floats | None:
-        """Return the probabilities under the average of the live sequences; None if there is none."""
-        chosen = choose(MERGED, prefixes)
-        if not chosen or self.folder.config.peft.kind == "prefix":  # virtual tokens have no average
-            return None
-        # The result is not kept: it depends on every live module, so no single module's folder is its place.
-        weighted = [(weight, live.description.chain(prefix)) for _, prefix, weight in chosen]
-        return answer(MERGED, weighted, self.engine.predict, self.engine.predict_merged)
-
-    @cached_property
-    def engine(self) -> InProcess:
-        from fedsgt.engine.inprocess import InProcess
-        from fedsgt.engine.worker import Setup
-
-        run, labels = self.folder.config, self.folder.description.labels
-        model = open_model_of(self.folder)
-        records = Slice("test", self.test.records)  # named, so that workers prepare the records only once
-        setup = Setup(run, labels, {}, records, self.folder.modules.get, None)
-        return self.opened.enter_context(InProcess(setup, model.stack))
-
-    @cached_property
-    def _file(self) -> str:
-        """Name of the kept files: a hash of the test records, so that other test records are other files."""
-        parts = [
-            part for record in self.test.records for part in (record.id, record.digest, record.label or 0)
-        ]
-        code = hashlib.sha256(frames("fedsgt.test.1", self.folder.description.labels, *parts))
-        return f"test-{code.hexdigest()[:16]}.safetensors"
-
-    def _kept(self, key: str) -> Floats | None:
-        """Return the kept probabilities; None if there are none, or if the file is damaged."""
-        try:
-            data = self.folder.modules.objects.read(f"modules/{key}/{self._file}")
-            tensors = unpack(data)
-            # The file holds its own hash, so that a damaged one is noticed.
-            return tensors["probabilities"] if read_note(data) == tensor_hash(tensors) else None
-        except (KeyError, InputError):  # computed again, as if it had never been kept
-            return None
-
-    def _keep(self, key: str, probabilities: Floats) -> None:
-        if not self.folder.writable:
-            return  # a dry run on an auditor's copy, say, computes them anew each time
-        tensors = {"probabilities": probabilities}
-        data = pack(tensors, tensor_hash(tensors))
-        # Checked under the lock: a module that a request has condemned must not get a new file.
-        with self.folder.publishing() as now:
-            if any(entry.key == key for entry in now.modules()):
-                self.folder.modules.objects.write(f"modules/{key}/{self._file}", data)

@@ -11,6 +11,7 @@ from fedsgt.runs.folder import RunFolder
 from fedsgt.runs.health import module_health
 from fedsgt.serving.model import open_model_of
 from fedsgt.stack.peft_export import export_module
+from fedsgt.words import counted
 
 
 def export_sequence(folder: RunFolder, sequence: int, depth: int | None, output: Path | None) -> Path:
@@ -20,9 +21,13 @@ def export_sequence(folder: RunFolder, sequence: int, depth: int | None, output:
     begun = folder.live().last_request
     chain = _live_chain(folder, sequence)
     if not chain:
-        raise InputError(f"{folder.path}: sequence {sequence} has no live module to export")
+        raise InputError(
+            f"{folder.path}: sequence {sequence} has no live module to export; fedsgt status shows which have"
+        )
     if depth is not None and not 1 <= depth <= len(chain):
-        raise InputError(f"depth: {depth} is not between 1 and the {len(chain)} live modules of the sequence")
+        raise InputError(
+            f"depth: {depth} is not allowed; the sequence has {counted(len(chain), 'live module')}"
+        )
     chosen = chain[:depth]
     target = output or folder.path / EXPORTS / f"sequence-{sequence}-{len(chosen)}"
     # The model is loaded before the lock is taken, since that takes seconds and deletions must not wait.

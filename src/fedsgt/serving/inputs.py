@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,11 +10,14 @@ from typing import Any, BinaryIO
 
 from fedsgt.config import Config
 from fedsgt.data import Record
-from fedsgt.data.sources.parquet import read_parquet
+from fedsgt.data.sources import FORMATS
+from fedsgt.data.sources.files import SUFFIXES
+from fedsgt.data.sources.image_paths import read_image
+from fedsgt.data.sources.json_lines import parse_line
+from fedsgt.data.sources.table import check_columns
 from fedsgt.errors import InputError
-from fedsgt.files.optional import require
+from fedsgt.files.encoding import is_unicode
 from fedsgt.runs.records import input_columns
-from fedsgt.words import one_line
 
 STDIN = "-"
 
@@ -50,27 +52,34 @@ class Reader:
         """Read a file by its suffix; where records are images, any other suffix is an image file."""
         if file == STDIN:
             return self._lines(self.stdin.read(), file, self._json if self.task == "image" else self._either)
-        kinds: dict[str, Callable[[str], Iterator[Record]]] = {
-            ".jsonl": self._jsonl,
-            ".parquet": self._parquet,
-        }
-        if self.task == "text":
-            kinds[".txt"] = self._txt
         suffix = Path(file).suffix.lower()
-        if suffix not in kinds and self.task == "text":
-            raise InputError(f"{file}: unknown suffix; allowed: {', '.join(sorted(kinds))} or -")
-        return kinds.get(suffix, self._image)(file)
+        if suffix in SUFFIXES:
+            return self._table(Path(file))
+        if self.task == "image":
+            return self._image(file)
+        if suffix == ".txt":
+            return self._lines(_bytes_of(file), file, self._plain)
+        raise InputError(f"{file}: unknown suffix; allowed: {', '.join(sorted([*SUFFIXES, '.txt']))} or -")
 
     def _image(self, file: str) -> Iterator[Record]:
         if len(self.columns) > 1:
-            raise InputError(f"{file}: one image, but a record has {self._named()}; give .jsonl")
+            raise InputError(f"{file}: one image, but a record has {self._named()}; give .csv or .jsonl")
         yield Record(file, (_bytes_of(file),))
 
-    def _jsonl(self, file: str) -> Iterator[Record]:
-        return self._lines(_bytes_of(file), file, self._json)
-
-    def _txt(self, file: str) -> Iterator[Record]:
-        return self._lines(_bytes_of(file), file, self._plain)
+    def _table(self, path: Path) -> Iterator[Record]:
+        """Read a file of records as a training does, but for labels, and for ids that it may lack."""
+        if not path.exists():
+            raise InputError(f"{path}: no such file")
+        table = FORMATS[SUFFIXES[path.suffix.lower()]].read(path, self.columns, [self.id_column], None)
+        ids = table.values(self.id_column) if table.has(self.id_column) else [None] * len(table)
+        inputs = zip(*(table.contents(column) for column in self.columns), strict=True)
+        for row, (given, values) in enumerate(zip(ids, inputs, strict=True)):
+            where = f"{path}, {table.places(row)}"
+            contents = [
+                self._checked(value, column, where, path)
+                for column, value in zip(self.columns, values, strict=True)
+            ]
+            yield Record(_name(given, f"{path}:{table.number(row)}"), tuple(contents))
 
     def _lines(self, data: bytes, file: str, read: Callable[[str, str, str], Record]) -> Iterator[Record]:
         """Read a record from each line that is not blank; its number stands in for an id."""
@@ -93,53 +102,35 @@ class Reader:
         return Record(name, (line,))
 
     def _json(self, line: str, name: str, where: str) -> Record:
-        try:
-            values = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise InputError(f"{where}: not JSON ({one_line(error)})") from None
-        if not isinstance(values, dict):
-            raise InputError(f"{where}: not a JSON object; allowed: an object with {self._named()}")
-        for column in self.columns:
-            if column not in values:
-                known = ", ".join(map(repr, values)) or "none"
-                raise InputError(f"{where} has no column {column!r}; its columns: {known}")
-        contents = [self._from_json(values[column], column, where) for column in self.columns]
+        values = parse_line(line, where)
+        check_columns(list(values), self.columns, where)
+        contents = [self._checked(values[column], column, where) for column in self.columns]
         return Record(_name(values.get(self.id_column), name), tuple(contents))
 
-    def _from_json(self, value: Any, column: str, where: str) -> bytes | str:
-        if self.task == "text" or not isinstance(value, str):
-            return self._checked(value, column, where)
-        try:
-            # Validated: otherwise a text that is no base64 would lose characters and become a broken image.
-            return base64.b64decode(value, validate=True)
-        except ValueError:
-            raise InputError(
-                f"{where}: column {column!r} is not base64; give the image file in base64"
-            ) from None
+    def _checked(self, value: Any, column: str, where: str, file: Path | None = None) -> bytes | str:
+        """Return a text, or the bytes of an image; raise if the value is neither.
 
-    def _parquet(self, file: str) -> Iterator[Record]:
-        # The id is asked for only if it is there: records to predict need none.
-        ids = [self.id_column] if self.id_column in _columns_of(file) else []
-        try:
-            rows = read_parquet(Path(file), [*self.columns, *ids]).to_pylist()
-        except UnicodeDecodeError:
-            raise InputError(f"{file}: holds text that is not UTF-8") from None
-        for number, row in enumerate(rows, start=1):
-            where = f"{file}, row {number}"
-            contents = [self._checked(row[column], column, where) for column in self.columns]
-            yield Record(_name(row.get(self.id_column), f"{file}:{number}"), tuple(contents))
-
-    def _checked(self, value: Any, column: str, where: str) -> bytes | str:
-        """Return a text, or the bytes of an image; raise if the value is neither."""
-        if self.task == "image":
-            # The datasets library stores an image as {"bytes": ..., "path": ...}.
-            data = value.get("bytes") if isinstance(value, dict) else value
-            if isinstance(data, bytes):
-                return data
-            raise InputError(f"{where}: column {column!r} is not the bytes of an image")
-        if isinstance(value, str) and _is_unicode(value):
+        A text where an image is expected is its file in base64 (in JSON), or its path, which starts at the
+        folder of the file.
+        """
+        if self.task == "text":
+            if isinstance(value, str) and is_unicode(value):
+                return value
+            raise InputError(f"{where}: column {column!r} is not a text")
+        if isinstance(value, bytes):
             return value
-        raise InputError(f"{where}: column {column!r} is not a text")
+        if not isinstance(value, str):
+            raise InputError(f"{where}: column {column!r} is not the bytes of an image")
+        if file is None or file.suffix.lower() == ".jsonl":
+            try:
+                # Validated: otherwise a text that is no base64 would lose characters and be a broken image.
+                return base64.b64decode(value, validate=True)
+            except ValueError:
+                if file is None:
+                    raise InputError(
+                        f"{where}: column {column!r} is not base64; give the image file in base64"
+                    ) from None
+        return read_image(value, file.parent, where)
 
     def _named(self) -> str:
         return " and ".join(map(repr, self.columns))
@@ -157,25 +148,6 @@ def _bytes_of(file: str) -> bytes:
         raise InputError(f"{file}: no such file") from None
     except OSError as error:
         raise InputError(f"{file}: cannot be read ({error.strerror})") from None
-
-
-def _columns_of(file: str) -> list[str]:
-    """Return the file's columns; empty if it is no parquet file, which reading it will tell."""
-    arrow, parquet = require("pyarrow"), require("pyarrow.parquet")
-    if not Path(file).exists():
-        raise InputError(f"{file}: no such file")
-    try:
-        return list(parquet.read_schema(file).names)
-    except (OSError, arrow.ArrowException):
-        return []
-
-
-def _is_unicode(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _shown(file: str) -> str:

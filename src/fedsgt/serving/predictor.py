@@ -119,6 +119,11 @@ class Predictor:
         with self.lock:
             return self._predict_live(given, agreement and self.strategy == MERGED)
 
+    def refresh(self) -> None:
+        """Drop modules that are no longer live from memory now, and not with the next prediction."""
+        with self.lock:
+            self._refresh()
+
     def check(self) -> None:
         """Check that the backbone's bytes have not changed since it was loaded."""
         with self.lock:
@@ -209,8 +214,10 @@ class Predictor:
 
     def _open_worker(self) -> Worker:
         from fedsgt.stack import profile
+        from fedsgt.stack.quick_import import import_transformers
 
         profile.apply()  # comes before torch is imported, which fixes threads and kernels
+        import_transformers()
         from fedsgt.engine.worker import Setup, Worker
         from fedsgt.stack.merge import check_mergeable
 

@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from logging import CRITICAL
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -18,11 +17,11 @@ from torch import Tensor
 from transformers import AutoModelForImageClassification, AutoModelForSequenceClassification, PreTrainedModel
 from transformers.utils import logging
 
-import fedsgt
 from fedsgt.errors import BackboneChanged, InputError
+from fedsgt.stack.checkpoint_files import check_task, locate
+from fedsgt.words import counted
 
 CLASSES = {"image": AutoModelForImageClassification, "text": AutoModelForSequenceClassification}
-BUNDLED = {"fedsgt/tiny-vit": Path(fedsgt.__file__).parent / "assets" / "tiny-vit"}
 # Left out of the hash: labels belong to the head, and the rest tells where the files came from.
 NOT_IN_HASH = ("id2label", "label2id", "num_labels", "problem_type", "transformers_version", "_name_or_path")
 
@@ -70,6 +69,7 @@ class Backbone:
 
 def load_backbone(name: str, task: str, labels: int) -> Backbone:
     """Load the model in float32, all frozen, with a new head of `labels` outputs."""
+    check_task(name, task)
     with _quiet():
         model, loading = _from_pretrained(name, task, labels)
     trunk = f"{model.base_model_prefix}."
@@ -83,22 +83,11 @@ def load_backbone(name: str, task: str, labels: int) -> Backbone:
     return Backbone(model.eval(), head)  # evaluation mode: dropout would draw numbers that no seed controls
 
 
-def locate(name: str) -> str:
-    """Return the folder or hub id that a name stands for; raise if it looks like a path that is not there."""
-    if name in BUNDLED:
-        return str(BUNDLED[name])
-    path = Path(name).expanduser()
-    if path.is_dir():
-        return str(path)
-    if name.startswith((".", "/", "~")) or name.count("/") > 1:
-        raise InputError(f"model.backbone: {name!r} is no folder; give one with a config.json, or a hub id")
-    return name
-
-
 def _from_pretrained(name: str, task: str, labels: int) -> tuple[PreTrainedModel, dict[str, Any]]:
+    place = locate(name)
     try:
         found = CLASSES[task].from_pretrained(
-            locate(name),
+            place,
             num_labels=labels,
             ignore_mismatched_sizes=True,  # the checkpoint's head may have another number of labels
             output_loading_info=True,
@@ -123,7 +112,8 @@ def _check_trunk(name: str, model: PreTrainedModel, head: tuple[str, ...]) -> No
     missing = [key for key in head if key.startswith(trunk) and not key.startswith(f"{trunk}pooler.")]
     if missing:
         raise InputError(
-            f"model.backbone: {name!r} lacks {len(missing)} weights of its architecture, such as {missing[0]}"
+            f"model.backbone: {name!r} lacks {counted(len(missing), 'weight')} of its architecture, "
+            f"such as {missing[0]}"
         )
 
 

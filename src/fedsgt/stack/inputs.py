@@ -20,11 +20,14 @@ from transformers.utils.hub import cached_file
 
 from fedsgt.config.sections import Model
 from fedsgt.errors import InputError
-from fedsgt.stack.backbone import Backbone, locate
+from fedsgt.stack.backbone import Backbone
+from fedsgt.stack.checkpoint_files import locate
+from fedsgt.words import counted
 
 Content: TypeAlias = tuple[bytes | str, ...]
 Item: TypeAlias = dict[str, NDArray[Any]]
 Batch: TypeAlias = dict[str, Tensor]
+MEND = "replace it, or leave the record out"
 
 
 class Inputs(Protocol):
@@ -57,11 +60,13 @@ class ImageInputs:
             with Image.open(io.BytesIO(data)) as image:
                 pixels = image.convert("RGB")
         except UnidentifiedImageError:
-            raise InputError(f"record {record!r}: the image does not decode (unknown format)") from None
+            raise InputError(
+                f"record {record!r}: the image does not decode (unknown format); {MEND}"
+            ) from None
         # Pillow raises all of these for damaged files, depending on the format.
         except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-            raise InputError(f"record {record!r}: the image does not decode ({reason})") from None
+            raise InputError(f"record {record!r}: the image does not decode ({reason}); {MEND}") from None
         if pixels.size != (self.size, self.size):
             pixels = pixels.resize((self.size, self.size), Image.Resampling.BILINEAR)
         # Bytes take a quarter of the memory that normalised floats would.
@@ -153,9 +158,14 @@ def _image_inputs(settings: Model, config: PretrainedConfig, folder: str) -> Ima
     stored = {} if settings.mean and settings.std else _stored_normalisation(settings, folder)
     mean = settings.mean or stored.get("image_mean") or [0.5] * 3
     std = settings.std or stored.get("image_std") or [0.5] * 3
+    # One number is for all three colours; a checkpoint of grey images stores one, too.
+    mean, std = (list(values) * 3 if len(values) == 1 else values for values in (mean, std))
     for name, values in (("mean", mean), ("std", std)):
         if len(values) != 3:
-            raise InputError(f"model.{name}: {len(values)} values; give three, for red, green and blue")
+            raise InputError(
+                f"model.{name}: the checkpoint has {counted(len(values), 'number')}; give three, for red, "
+                "green and blue"
+            )
     own = config.image_size if isinstance(config.image_size, int) else config.image_size[0]
     size, patch = settings.image_size or own, config.patch_size
     if size % (patch if isinstance(patch, int) else patch[0]):
@@ -193,5 +203,7 @@ def _text_inputs(settings: Model, config: PretrainedConfig, folder: str) -> Text
     offset = config.pad_token_id + 1 if config.model_type in ("roberta", "xlm-roberta", "camembert") else 0
     most = int(config.max_position_embeddings) - offset
     if settings.max_length is not None and settings.max_length > most:
-        raise InputError(f"model.max_length: {settings.max_length} is more than the model's {most} positions")
+        raise InputError(
+            f"model.max_length: {settings.max_length} is more than the model's {counted(most, 'position')}"
+        )
     return TextInputs(tokenizer, settings.max_length or most, settings.too_long == "cut")

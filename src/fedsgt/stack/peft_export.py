@@ -20,6 +20,7 @@ from fedsgt.files.tensors import Tensors
 from fedsgt.stack.ia3 import Ia3
 from fedsgt.stack.prefix import Prefix
 from fedsgt.stack.stack import HEAD, Stack
+from fedsgt.words import counted
 
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 # Prefixes that PEFT puts before the model's own names: one wrapper for prompts, two for all else.
@@ -121,7 +122,10 @@ def _moved_positions(stack: Stack, tokens: int) -> tuple[str, NDArray[np.float32
     name = f"{model.base_model_prefix}.embeddings.position_embeddings"
     own = stack.backbone.tensors[f"{name}.weight"].detach().cpu().numpy()
     if tokens + 2 > len(own):
-        raise InputError(f"export: {tokens} virtual tokens leave no room in the model's {len(own)} positions")
+        raise InputError(
+            f"export: {counted(tokens, 'virtual token')} leave no room in the model's "
+            f"{counted(len(own), 'position')}"
+        )
     # The first rows stand for virtual tokens, which have no position embedding and never read them.
     return name, np.concatenate([own[:tokens], own[:-tokens]])
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from torch import nn
 
 from fedsgt.errors import InputError
+from fedsgt.words import counted
 
 # Names of the same linear layer in the supported architectures, relative to the transformer layer.
 QUERY = ("attention.q_proj", "attention.self.query", "attention.q_lin")
@@ -61,7 +62,7 @@ def layer_names(model: nn.Module) -> tuple[str, ...]:
         if isinstance(module, nn.ModuleList) and len(module) == wanted:
             return tuple(f"{name}.{index}" for index in range(wanted))
     raise InputError(
-        f"model.backbone: no list of {wanted} layers in a {type(model).__name__}; "
+        f"model.backbone: no list of {counted(wanted, 'layer')} in a {type(model).__name__}; "
         "ViT, DeiT, BERT, RoBERTa and DistilBERT are known to work"
     )
 
@@ -71,7 +72,7 @@ def _choose(known: tuple[str, ...], layers: str | int | Sequence[str]) -> tuple[
         return known
     if isinstance(layers, int):
         if layers > len(known):
-            raise InputError(f"peft.layers: {layers} is more than the model's {len(known)} layers")
+            raise InputError(f"peft.layers: {layers} is more than the model's {counted(len(known), 'layer')}")
         return known[-layers:]
     for name in layers:
         if name not in known:

@@ -12,11 +12,10 @@ import os
 import platform
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from fedsgt.errors import InputError
+from fedsgt.words import counted
 
 # A part of every module's key; raise it whenever a change in this project gives modules other bytes.
 ALGORITHM = "3"
@@ -39,26 +38,11 @@ def environment() -> dict[str, str]:
     }
 
 
-@contextmanager
-def environment_set() -> Iterator[None]:
-    """Set these variables while worker processes are started, which inherit them."""
-    before = {name: os.environ.get(name) for name in environment()}
-    os.environ.update(environment())
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
-
-
 def apply() -> None:
     """Make this process train reproducibly; raise if torch was imported before without the variables."""
     if "torch" not in sys.modules:
         os.environ.update(environment())
-    elif not _in_time():
+    elif not in_time():
         raise InputError(
             f"engine.workers: 0 needs MKL_CBWR={_mkl_mode()} set before torch is imported; "
             "set it, or use worker processes"
@@ -99,7 +83,7 @@ def describe(device: str) -> dict[str, str]:
 @functools.cache
 def _probe(device: str) -> str:
     """Return the result of the probe (`stack/probe.py`) under this profile, computed once a process."""
-    if _in_time():
+    if in_time():
         from fedsgt.stack.probe import compute
 
         return compute(device)
@@ -137,13 +121,14 @@ def pick_device(wanted: str) -> str:
         number = int(wanted.partition(":")[2] or 0)
         if number >= torch.cuda.device_count():
             raise InputError(
-                f"model.device: {wanted!r} is not on this machine, which has {torch.cuda.device_count()} GPUs"
+                f"model.device: {wanted!r} is not on this machine, which has "
+                f"{counted(torch.cuda.device_count(), 'GPU')}"
             )
         return f"cuda:{number}"
     return wanted
 
 
-def _in_time() -> bool:
+def in_time() -> bool:
     """Whether the variables were set before torch was imported, as far as can be told."""
     return os.environ.get("MKL_CBWR") == _mkl_mode()
 

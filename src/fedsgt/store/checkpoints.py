@@ -15,7 +15,7 @@ from fedsgt.errors import InputError
 from fedsgt.files.encoding import frames
 from fedsgt.files.tensors import Tensors, pack, read_note, tensor_hash, unpack
 from fedsgt.store.manifest import Count, Participants
-from fedsgt.words import first_problem
+from fedsgt.words import counted, first_problem
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,8 @@ def pack_checkpoint(
     """Return the bytes of the checkpoint after `number` finished rounds."""
     if number < 1 or number != len(participants):
         raise InputError(
-            f"module {key}: round {number} with participants of {len(participants)} rounds; one for each"
+            f"module {key}: round {number} with participants of {counted(len(participants), 'round')}; one "
+            "for each"
         )
     try:
         note = _Note(key=key, number=number, participants=participants, sha256=tensor_hash(tensors))

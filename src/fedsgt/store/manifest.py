@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, m
 from fedsgt.errors import InputError
 from fedsgt.files.encoding import text_bytes
 from fedsgt.files.formats import check_format
-from fedsgt.words import first_problem
+from fedsgt.words import counted, first_problem
 
 Hash = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 Count = Annotated[int, Field(ge=0)]
@@ -44,9 +44,14 @@ class Origin(BaseModel):
     @model_validator(mode="after")
     def _check_consistency(self) -> Self:
         if len(self.groups) != len(self.prefix):
-            raise ValueError(f"{len(self.groups)} groups with {len(self.prefix)} fingerprints; one for each")
+            raise ValueError(
+                f"{counted(len(self.groups), 'group')} with {counted(len(self.prefix), 'fingerprint')}; one "
+                "for each"
+            )
         if len(self.participants) != self.rounds:
-            raise ValueError(f"participants of {len(self.participants)} rounds; there were {self.rounds}")
+            raise ValueError(
+                f"participants of {counted(len(self.participants), 'round')}; there were {self.rounds}"
+            )
         return self
 
 

@@ -10,7 +10,8 @@ from typing import Any
 
 from fedsgt.errors import InputError
 from fedsgt.store.folder import Folder
-from fedsgt.store.objects import Objects, check_name, check_prefix, is_name, reported
+from fedsgt.store.objects import Objects, StoreError, check_name, check_prefix, is_name, reported
+from fedsgt.words import one_line
 
 
 @dataclass(frozen=True)
@@ -26,8 +27,13 @@ class Remote:
     def __post_init__(self) -> None:
         # The scheme only: a URL may hold a password, which must not get into a message.
         scheme = self.url.partition("://")[0]
-        with reported("open a store of kind", scheme, Exception):
+        try:
             self._place()
+        except Exception as error:  # each kind of store has errors of its own
+            raise StoreError(
+                f"store.url: a store of kind {scheme!r} cannot be opened ({one_line(error)}); give a folder, "
+                "or a URL such as s3://bucket/run whose kind is installed"
+            ) from None
 
     def read(self, name: str) -> bytes:
         """Return the object's bytes; raise `KeyError` if there is no such object."""

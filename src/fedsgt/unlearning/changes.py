@@ -10,10 +10,11 @@ from fedsgt.ledger.kinds import Kind
 from fedsgt.runs.artefacts import claimed_files
 from fedsgt.runs.dependencies import Dead
 from fedsgt.runs.folder import RunFolder
+from fedsgt.runs.records_left import records_left
 from fedsgt.runs.state import Live
 from fedsgt.unlearning.erase import source_plan
 from fedsgt.unlearning.recovery import entry_of
-from fedsgt.unlearning.request import Scope, records_left
+from fedsgt.unlearning.request import Scope
 
 
 @dataclass(frozen=True)

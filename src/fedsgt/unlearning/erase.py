@@ -7,50 +7,57 @@ who loads the clients' records leaves out what it names.
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 from fedsgt.data import ROW, Client
-from fedsgt.data.sources.parquet import SUFFIX, other_links, rewrite_parquet, sweep_rewrites, training_file
+from fedsgt.data.sources.erasure import Action, erase_records, images_kept, planned_action, why_kept
+from fedsgt.data.sources.files import SUFFIXES, TRAIN, Stamp, stamps_of, training_files
 from fedsgt.errors import InputError
 from fedsgt.files.encoding import frames
 from fedsgt.runs.description import Description
 from fedsgt.runs.destruction import Artefact
 from fedsgt.runs.folder import RunFolder
-from fedsgt.runs.records import ClientData, load_run_clients
+from fedsgt.runs.kept_records import IN_RUN, kept_in
+from fedsgt.runs.records import ClientData, input_columns, load_run_clients
 from fedsgt.runs.register import Registers
 from fedsgt.runs.state import DeletedData, Live
-from fedsgt.words import counted
 
 RowsByFile: TypeAlias = dict[Path, dict[str, str]]
 PartJson: TypeAlias = Mapping[str, Any]
 """Part of a request, as the ledger has it."""
-Stamps: TypeAlias = dict[Path, tuple[int, int, int] | None]
+Stamps: TypeAlias = dict[Path, list[Stamp] | None]
 
 
 def sources(folder: RunFolder, description: Description) -> dict[Path, set[int]]:
-    """Return the local files that the run's records are in, each with the numbers of its clients."""
+    """Return the local files that the run's records are in, each with the numbers of its clients.
+
+    Where the records are a folder of images, it is that folder.
+    """
     data = folder.config.data
-    own = None if data.partition == "remote" else _own_file(data.source)
+    # Records that the run keeps in its own folder are artefacts of it, and no file of anybody else.
+    here = data.partition != "remote" and kept_in(folder.config) is None
+    own = place_of(data.source) if here else None
     found: dict[Path, set[int]] = {}
     for number, client in enumerate(description.clients):
-        path = own if client.source is None else Path(client.source).resolve()
-        if path is not None:
+        path = own if client.source is None else place_of(client.source)
+        if path is not None and client.source != IN_RUN:
             found.setdefault(path, set()).add(number)
     return found
 
 
-def _own_file(source: str) -> Path | None:
-    """Return the file of the run's own source, there or not; None if the source is no local file."""
-    found, path = training_file(source), Path(source)
+def place_of(source: str) -> Path | None:
+    """Return the file or folder of a source's training records, there or not; None if it is not local."""
+    found, path = None, Path(source)
+    with suppress(OSError):  # a folder may be closed to us
+        found = training_files(source)
     # Paths are absolute in a run's settings; other names are those of data sets.
     if found is not None or not path.is_absolute():
         return found
-    return path if path.suffix == SUFFIX else path / f"train{SUFFIX}"
+    return path if path.suffix.lower() in SUFFIXES else path / TRAIN
 
 
 def why_left(folder: RunFolder, path: Path) -> str | None:
@@ -59,8 +66,8 @@ def why_left(folder: RunFolder, path: Path) -> str | None:
     The reason names no file: it stands in certificates, and a file's name may say whose records are in it.
     """
     data = folder.config.data
-    dealt = path == _own_file(data.source) and data.partition != "given"
-    limited = path == _own_file(data.source) and data.limit is not None
+    own = data.partition != "remote" and path == place_of(data.source)
+    dealt, limited = own and data.partition != "given", own and data.limit is not None
     if data.erase == "tombstone":
         return "data.erase is tombstone: the file is its owner's, and this run leaves the rows out for good"
     if data.id_column == ROW:
@@ -69,11 +76,7 @@ def why_left(folder: RunFolder, path: Path) -> str | None:
         return (
             "all clients' records are dealt from the whole file" if dealt else "data.limit chooses its rows"
         )
-    if not path.is_file():
-        return "it is not there: take the rows out of it yourself, wherever it is"
-    if not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
-        return "it cannot be written: take the rows out of it yourself"
-    return None
+    return why_kept(path)
 
 
 class SourceReader:
@@ -198,11 +201,11 @@ class SourceOutcome:
     """What a request does, or did, to one file of the clients' records."""
 
     path: Path
-    action: Literal["rewritten", "left"]
+    action: Action
     rows: int
-    """Number of rows that go, or that stay in the file though they are deleted."""
+    """Number of rows (images) that go, or that stay in the file though they are deleted."""
     reason: str | None = None
-    """Why the file keeps them."""
+    """Why the file keeps them, or where else they still are."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the outcome as the ledger and certificates have it: without the file's folder."""
@@ -213,12 +216,14 @@ def source_plan(
     folder: RunFolder, description: Description, parts: Sequence[PartJson]
 ) -> list[SourceOutcome]:
     """Return what a request with these parts does to which file; nothing is read or written."""
-    found = []
+    found, config = [], folder.config
+    images = input_columns(config) if config.model.task == "image" else ()
     for path, numbers in sources(folder, description).items():
         rows = sum(part["count"] for part in parts if part["number"] in numbers)
-        if rows:
-            reason = why_left(folder, path)
-            found.append(SourceOutcome(path, "left" if reason else "rewritten", rows, reason))
+        if rows and (reason := why_left(folder, path)) is not None:
+            found.append(SourceOutcome(path, "left", rows, reason))
+        elif rows:
+            found.append(SourceOutcome(path, planned_action(path), rows, images_kept(path, images)))
     return found
 
 
@@ -241,30 +246,26 @@ def erase_rows(
         elif planned.path in unreadable:
             found.append(replace(planned, action="left", reason="it cannot be read: the rows may be in it"))
         else:
-            found.append(_erased(folder, planned, rows.get(planned.path, {})))
+            found.extend(_erased(folder, planned, rows.get(planned.path, {})))
     return found
 
 
-def _erased(folder: RunFolder, planned: SourceOutcome, gone: Collection[str]) -> SourceOutcome:
+def _erased(folder: RunFolder, planned: SourceOutcome, gone: Collection[str]) -> list[SourceOutcome]:
     try:
-        sweep_rewrites(planned.path)  # a killed rewrite may have left a copy of all rows
-        if not gone:
-            return replace(planned, action="left", rows=0, reason="none of the rows is in it any more")
-        others = other_links(planned.path)
-        went = rewrite_parquet(planned.path, folder.config.data.id_column, gone)
+        answers = erase_records(planned.path, folder.config.data.id_column, gone)
     except InputError as error:
-        return replace(planned, action="left", reason=_without_folder(str(error), planned.path))
-    except OSError as error:
-        return replace(planned, action="left", reason=f"it cannot be looked at ({error.strerror})")
-    # A rewrite puts a new file in place of one name; those of the old one lead to all rows as before.
-    kept = (
-        f"the old file, with the rows, has {counted(others, 'other name')} (hard links)" if others else None
-    )
-    return replace(planned, rows=went, reason=kept)
-
-
-def _without_folder(text: str, path: Path) -> str:
-    return text.replace(str(path), path.name)
+        return [replace(planned, action="left", reason=str(error))]
+    return [
+        SourceOutcome(
+            planned.path,
+            answer.action,
+            answer.rows,
+            # What was known before holds still, unless the file was left.
+            "; ".join(filter(None, (answer.reason, planned.reason if answer.action != "left" else None)))
+            or None,
+        )
+        for answer in answers
+    ]
 
 
 def _deleted_rows(client: Client, erased: DeletedData) -> dict[str, str]:
@@ -285,12 +286,11 @@ def _touched(folder: RunFolder, live: Live) -> dict[Path, set[int]]:
 
 
 def _stamps(folder: RunFolder, live: Live) -> Stamps:
-    """Return a stamp of each file, which changes whenever the file is replaced or written."""
+    """Return stamps of each file, which change whenever it is replaced or written."""
     found: Stamps = {}
     for path in sources(folder, live.description):
         try:
-            status = path.stat()
-            found[path] = status.st_ino, status.st_mtime_ns, status.st_size
+            found[path] = stamps_of(path)
         except OSError:
             found[path] = None
     return found

@@ -20,8 +20,9 @@ from fedsgt.ledger.ledger import Entry
 from fedsgt.ledger.marks import SHORT, Mark
 from fedsgt.runs.artefacts import CERTIFICATES, PUBLIC_KEY
 from fedsgt.runs.folder import RunFolder
+from fedsgt.runs.records_left import records_left
 from fedsgt.runs.state import DeletedData, Live
-from fedsgt.unlearning.request import DeletionPart, groups_hit, records_left
+from fedsgt.unlearning.request import DeletionPart, groups_hit
 from fedsgt.unlearning.unlearn import Receipt, accept_parts, complete
 
 

@@ -9,11 +9,12 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any, Literal
 
 from fedsgt.data import Client, client_hash, derive_salt, record_hash
+from fedsgt.data.dataset import is_kept_for_test
 from fedsgt.errors import InputError
 from fedsgt.files.encoding import frames
 from fedsgt.ledger.kinds import Kind
@@ -21,6 +22,7 @@ from fedsgt.ledger.ledger import Entry
 from fedsgt.runs.description import Description
 from fedsgt.runs.folder import RunFolder
 from fedsgt.runs.migration import is_as_described
+from fedsgt.runs.records_left import records_left
 from fedsgt.runs.register import Registers
 from fedsgt.runs.state import DeletedData, Live
 from fedsgt.unlearning.erase import SourceReader
@@ -40,7 +42,8 @@ class Deletion:
     """A wish to delete some records or some slices of one client, or all of it if neither is named."""
 
     client: str
-    records: tuple[str, ...] | None = None
+    # Not printed, so that no log shows an id.
+    records: tuple[str, ...] | None = field(default=None, repr=False)
     slices: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
@@ -195,8 +198,18 @@ def _records(
         before = deleted_by(folder, live, numbers, missing)
         if before:
             raise AlreadyDeleted(f"client {name}: {missing!r} {before}; nothing was changed")
-        raise InputError(f"client {name}: it never registered a record {missing!r}; nothing was changed")
+        blanks = "; blanks around an id are part of it" if missing != missing.strip() else ""
+        why = f"{blanks}{_if_for_test(folder, missing)}"
+        raise InputError(f"client {name}: it never registered a record {missing!r}{why}; nothing was changed")
     return parts
+
+
+def _if_for_test(folder: RunFolder, record: str) -> str:
+    """Return in words that a record of this id is kept for testing; nothing if it is not."""
+    share = folder.config.data.test_share
+    if not share or not is_kept_for_test(record, share):
+        return ""
+    return ", since a record of this id is kept for testing (data.test_share) and no module learns from it"
 
 
 def holds(folder: RunFolder, live: Live, number: int, record: str, reader: SourceReader) -> bool:
@@ -292,16 +305,3 @@ def _slices(folder: RunFolder, live: Live, deletion: Deletion, numbers: Sequence
 
 def _whole_slice(number: int, index: int, part: dict[str, Any]) -> bool:
     return part["number"] == number and part["scope"] != "records" and index in part["slices"]
-
-
-def records_left(live: Live, number: int) -> list[int]:
-    """Return the number of records in each slice of a client after all deletions so far."""
-    left = list(live.description.clients[number].records)
-    for request in reversed(live.requests):
-        if request.position <= live.description.as_of:
-            break  # the description's numbers are without those already
-        for part in request.body["parts"]:
-            if part["number"] == number:
-                for index, count in zip(part["slices"], part["counts"], strict=True):
-                    left[index] = max(0, left[index] - count)
-    return left

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from fedsgt.runs.folder import RunFolder
 from fedsgt.runs.health import module_health
 from fedsgt.runs.state import Live
+from fedsgt.words import counted
 
 
 def due(folder: RunFolder, live: Live, accuracy: Callable[[], float]) -> str | None:
@@ -20,7 +21,7 @@ def due(folder: RunFolder, live: Live, accuracy: Callable[[], float]) -> str | N
     if settings.retrain == "never" or (served := len(served_keys(folder, live))) == wanted:
         return None
     if settings.retrain == "now":
-        return f"{wanted - served} modules are dead or missing"
+        return f"{counted(wanted - served, 'module')} dead or missing"
     if not served:
         return "no module is live"
     if settings.retrain == "when-exhausted":
@@ -28,7 +29,7 @@ def due(folder: RunFolder, live: Live, accuracy: Callable[[], float]) -> str | N
     threshold = settings.threshold
     assert threshold is not None  # the configuration checks it
     if settings.retrain == "below-modules":
-        return f"{served} modules are live, below {threshold:g}" if served < threshold else None
+        return f"{counted(served, 'module')} live, below {threshold:g}" if served < threshold else None
     found = accuracy()
     return f"the accuracy is {found:.3f}, below {threshold:g}" if found < threshold else None
 

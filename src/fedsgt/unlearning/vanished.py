@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from contextlib import suppress
 from itertools import repeat
 from pathlib import Path
 
 from fedsgt.data import ROW, Client
-from fedsgt.data.sources.parquet import read_parquet
+from fedsgt.data.sources import read_names
 from fedsgt.errors import InputError
 from fedsgt.runs.folder import RunFolder
 from fedsgt.runs.records import load_run_clients
+from fedsgt.runs.records_left import records_left
 from fedsgt.runs.register import Registers
 from fedsgt.runs.state import DeletedData, Live
 from fedsgt.unlearning.erase import sources
-from fedsgt.unlearning.request import records_left
 
 
 def vanished_records(folder: RunFolder, live: Live) -> dict[str, int]:
@@ -44,10 +45,9 @@ def _still_there(folder: RunFolder, live: Live, path: Path, numbers: set[int]) -
         return Counter({number: len(clients[number].records) for number in numbers})
     owned = all(entries[number].source is None for number in numbers)
     columns = [data.id_column, data.client_column] if owned else [data.id_column]
-    rows = read_parquet(path, columns)
-    ids = map(str, rows.column(data.id_column).to_pylist())
+    ids, *owners = read_names(path, *columns)
     # A file of a client that came back is that client's alone.
-    names = map(str, rows.column(data.client_column).to_pylist()) if owned else repeat(None)
+    names: Iterable[str | None] = owners[0] if owned else repeat(None)
     known = {entries[number].name if owned else None: number for number in numbers}
     found, registers = Counter[int](), Registers(folder.path, live.description)
     for record, name in zip(ids, names, strict=False):

@@ -20,7 +20,7 @@ def test_export_is_a_stock_adapter(trained: Path, tmp_path: Path) -> None:
 def test_wrong_numbers_of_sequence_and_depth(trained: Path) -> None:
     for options, message in (
         (("--sequence", "2"), "sequence: 2 is not between 0 and 1"),
-        (("--sequence", "0", "--depth", "3"), "depth: 3 is not between 1 and the 2 live modules"),
+        (("--sequence", "0", "--depth", "3"), "depth: 3 is not allowed; the sequence has 2 live modules"),
     ):
         done = fedsgt("export", str(trained), *options)
         assert (done.returncode, message in done.stderr) == (2, True), done.stderr

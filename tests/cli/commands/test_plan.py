@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 from command import fedsgt, shown
 
+from fedsgt.config import load
+
 QUICK = ("--clients", "4", "--slices", "3", "--groups", "3", "--requests", "6")
 
 
@@ -87,7 +89,7 @@ def test_a_recommendation_explains_itself_and_can_be_looked_at() -> None:
     done = fedsgt("plan", "--requests", "12", "--client-requests", "2", "--recommend", "--max-passes", "4")
     assert done.returncode == 0, done.stderr
     assert "Searching settings" in done.stderr
-    assert "Recommended: Take L=" in done.stdout
+    assert "Recommended: Take 6 groups, " in done.stdout
     again = done.stdout.split("Look closer with: fedsgt ")[1].split()
     assert again[:5] == ["plan", "--requests", "12", "--client-requests", "2"]  # what was typed is kept
     taken = done.stdout.split("alive after 12 requests with probability ")[1][:4]
@@ -102,9 +104,58 @@ def test_a_recommendation_in_json() -> None:
     assert {"slices", "grouping", "plan", "survival", "meets_target"} <= set(result)
 
 
+SEARCH = ("--requests", "6", "--recommend", "--max-passes", "3", "--target", "0.5")
+
+
+def test_a_recommendation_is_written_as_a_configuration(tmp_path: Path) -> None:
+    given, new = tmp_path / "given.toml", tmp_path / "new one.toml"
+    given.write_text(
+        '[data]\nsource = "a.parquet"\nclients = 6\n[plan]\nbudget = 7\nseed = 3\n[training]\nepochs = 9\n'
+    )
+    done = fedsgt("plan", str(given), *SEARCH, "-s", "peft.rank=4", "--write", str(new))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith(f"Wrote {new}. Next: fedsgt train '{new}'\n")
+    best = as_json(str(given), *SEARCH)["recommendation"]
+    run = load(new)
+    assert (run.grouping.groups, run.grouping.slices) == (best["plan"]["groups"], best["slices"])
+    assert (run.grouping.method, run.plan.kind) == (best["grouping"], best["plan"]["kind"])
+    assert as_json(str(new), "--requests", "6")["plan"] == best["plan"]
+    # All else is as it was given, and what was not given is not in the file.
+    assert (run.data.source, run.data.clients, run.plan.seed) == ("a.parquet", 6, 3)
+    assert (run.training.epochs, run.peft.rank, run.plan.budget) == (9, 4, None)
+    assert "learning_rate" not in new.read_text()
+    assert new.read_text().startswith("# Written by fedsgt plan --recommend. Take ")
+
+
+def test_a_file_that_is_there_is_not_written_over(tmp_path: Path) -> None:
+    file = tmp_path / "my.toml"
+    file.write_text("[data]\nclients = 6\n")
+    done = fedsgt("plan", str(file), *SEARCH, "--write", str(file))
+    assert done.stderr == (
+        f"fedsgt: {file}: is there already; give another name, or --force to write over it\n"
+    )
+    assert file.read_text() == "[data]\nclients = 6\n"
+    told = fedsgt("plan", str(file), *SEARCH, "--write", str(file), "--force", "--json")
+    assert json.loads(told.stdout)["recommendation"]
+    assert told.stderr.endswith(f"Wrote {file}. Next: fedsgt train {file}\n")
+    assert load(file).data.clients == 6
+    assert "[grouping]" in file.read_text()
+
+
+def test_the_setting_given_is_written_if_it_is_the_best(tmp_path: Path) -> None:
+    once, twice = tmp_path / "once.toml", tmp_path / "twice.toml"
+    shown("plan", *SEARCH, "--write", str(once))
+    assert "Recommended: Keep the setting given" in shown("plan", str(once), *SEARCH, "--write", str(twice))
+    assert load(once) == load(twice)
+
+
 @pytest.mark.parametrize(
     ("arguments", "parts"),
     [
+        (["--write", "x.toml"], ["write", "--recommend"]),
+        (["--recommend", "--force"], ["force", "--write FILE"]),
+        (["--recommend", "--write", "."], ["is a folder"]),
+        (["--recommend", "--write", "no/such/x.toml"], ["the folder no/such does not exist"]),
         (["--groups", "51"], ["grouping.groups", "51", "50"]),
         (["--clients", "5", "--slices", "4", "--limits", "1"], ["client 0", "4 slices", "1 group"]),
         (["--prior", "0.5,0.4,0.1"], ["prior", "3", "10"]),
@@ -132,7 +183,7 @@ def test_a_recommendation_in_json() -> None:
         (["--module-size", "2.4"], ["module size", "2.4"]),
         (["--prior", "none.txt"], ["prior", "none.txt", "file"]),
         (["--prior", ""], ["prior", "list of numbers"]),
-        (["--groups", "many"], ["--groups", "many", "integer"]),
+        (["--groups", "many"], ["--groups", "many", "whole number"]),
         (["--oak"], ["--oak"]),
         (["--plot", "no/such/folder/curves.svg"], ["plot", "no/such/folder"]),
         (["none.toml"], ["none.toml", "no such file"]),

@@ -176,7 +176,7 @@ def test_wrong_input_is_one_line(
         ((str(pictures), "none.png"), "none.png: no such file"),
         ((str(pictures), str(tmp_path / "bad.png")), "the image does not decode"),
         ((str(sentences), str(tmp_path / "long.txt")), "32 tokens are more than 20"),
-        ((str(sentences), "a.csv"), "a.csv: unknown suffix"),
+        ((str(sentences), "a.tsv"), "a.tsv: unknown suffix"),
         ((str(sentences),), "standard input: there are no records"),
         ((str(sentences), "--test", "--strategy", "best"), "strategy: 'best' is unknown"),
         ((str(sentences), "--test", "-"), "files and --test are both given"),

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 from command import fedsgt, shown
+from tiny_world import World, trained, write_rows
 
 
 def test_records_are_listed_for_their_client(run: str) -> None:
@@ -17,6 +19,17 @@ def test_records_are_listed_for_their_client(run: str) -> None:
     left = json.loads(shown("records", run, "--client", "0", "--json"))
     assert left == [entry for entry in listed if entry != chosen]
     assert "is not in this run" in fedsgt("records", run, "--client", "x").stderr
+
+
+def test_ids_do_not_steer_a_terminal_and_are_exact_elsewhere(tmp_path: Path, images: World) -> None:
+    odd = replace(images.rows[0], id="r\x1b[2J\x07")
+    data = write_rows(tmp_path / "data", [odd, *images.rows[1:]], "image")
+    trained(tmp_path / "run", images.config(f"data.source={data}"))
+    asked = ("records", str(tmp_path / "run"), "--client", odd.client)
+    assert f"\t{odd.id}\n" in shown(*asked)
+    on_terminal = fedsgt(*asked, on_terminal=True).stdout
+    assert "\tr\\x1b[2J\\x07\n" in on_terminal
+    assert "\x1b" not in on_terminal
 
 
 def test_every_record_is_listed_once_in_its_slice(source: Path) -> None:

@@ -6,6 +6,8 @@ import errno
 import json
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -140,7 +142,7 @@ def test_a_retraining_that_fails_afterwards(
     def fail(*_: object) -> None:
         raise failure
 
-    monkeypatch.setattr("fedsgt.cli.commands.train.train_here", fail)
+    monkeypatch.setattr("fedsgt.api.run.train_run", fail)
     done = fedsgt("unlearn", run, *SLICE)
     assert done.returncode == 3
     assert "certificate " in done.stdout
@@ -168,3 +170,21 @@ def test_a_lost_key_is_said_and_explained(run: str, tmp_path: Path) -> None:
     earlier = shown("certificate", "verify", first["certificate"], "--key", str(tmp_path / "kept.pub"))
     assert "KEY CHANGED" not in earlier
     assert "none depends on deleted data" in shown("audit", run)
+
+
+@pytest.mark.parametrize("errors_too", [False, True])
+def test_the_exit_code_says_it_where_nobody_reads(run: str, errors_too: bool) -> None:
+    """As with `fedsgt unlearn ... | head -0`."""
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run(
+        [sys.executable, "-m", "fedsgt", "unlearn", run, *SLICE],
+        stdout=write,
+        stderr=write if errors_too else subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    os.close(write)
+    assert done.returncode == 3
+    assert errors_too or "the deletion is in force (request no. " in done.stderr
+    assert len(open_run(Path(run)).live().requests) == 1

@@ -45,9 +45,17 @@ def test_no_runs_and_no_folder(tmp_path: Path) -> None:
     assert fedsgt("runs", cwd=tmp_path).stdout == "no runs in runs; `fedsgt demo` makes one\n"
     assert json.loads(fedsgt("runs", "--json", cwd=tmp_path).stdout) == []
     done = fedsgt("runs", "nowhere", cwd=tmp_path)
-    assert (done.returncode, done.stderr) == (2, "fedsgt: nowhere: no such folder\n")
+    assert (done.returncode, done.stderr) == (2, "fedsgt: nowhere: no such folder; give a folder of runs\n")
 
 
 def test_a_run_that_is_none_cannot_be_shown(tmp_path: Path) -> None:
     done = fedsgt("show", str(tmp_path))
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+
+
+def test_names_of_folders_do_not_steer_the_terminal(trained: Path, tmp_path: Path) -> None:
+    odd = tmp_path / "a\x07\nb"
+    shutil.copytree(trained, odd)
+    text = shown("runs", str(tmp_path)) + shown("show", str(odd))
+    assert "a\\x07\\nb" in text
+    assert all(line.isprintable() for line in text.splitlines())

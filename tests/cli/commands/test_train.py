@@ -1,4 +1,4 @@
-"""`fedsgt init` and `fedsgt train`, as a new user meets them: right input and wrong."""
+"""`fedsgt train`, as a new user meets it: right input and wrong."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ WRONG_COMMANDS = [
     (("train", "none.toml"), "none.toml: no such file"),
     (("train", "my.toml", "-s", "peft.rnak=3"), "peft.rnak: unknown key; did you mean rank?"),
     (("train", "my.toml", "--engine", "ray"), "engine.name: 'ray' is not allowed"),
-    (("train", "my.toml", "-s", "model.backbone=./none"), "model.backbone: './none' is no folder"),
+    (("train", "my.toml", "-s", "model.backbone=./none"), "model.backbone: './none' does not exist"),
     (("train", "my.toml", "-s", "model.device=cuda:7"), "model.device: 'cuda:7' is not on this machine"),
     (("train", "my.toml", "-s", "peft.layers=9"), "peft.layers: 9 is more than the model's"),
     (("train", "my.toml", "-s", "peft.targets=['nope']"), "peft.targets: 'nope' is no linear"),
@@ -145,12 +145,3 @@ def test_a_changed_configuration_is_refused_by_key(trained: Path) -> None:
     assert done.returncode == 2
     assert "training.epochs: 1 -> 2" in done.stderr
     assert len(done.stderr.splitlines()) == 1
-
-
-def test_init_does_not_write_over_a_file(tmp_path: Path) -> None:
-    (tmp_path / "mine.toml").write_text("[data]\n")
-    done = fedsgt("init", "mine.toml", cwd=tmp_path)
-    assert done.returncode == 2
-    assert "is there already" in done.stderr
-    assert (tmp_path / "mine.toml").read_text() == "[data]\n"
-    assert fedsgt("init", "mine.toml", "--force", cwd=tmp_path).returncode == 0

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from fedsgt.cli.views.evaluation import draw_evaluation, evaluation_text
-from fedsgt.serving.evaluation import Accuracy, Evaluation
+from fedsgt.serving.accuracy import Accuracy, Evaluation, ExpectedAccuracy
 
 
 def cell(accuracy: float) -> Accuracy:
@@ -36,6 +37,32 @@ def test_sequences_go_down_and_modules_across() -> None:
         "",
         "merged gives AllSeq's label to 87.5 % of the test records",
     ]
+
+
+def test_the_strategy_in_use_a_better_one_and_what_to_expect() -> None:
+    found = replace(
+        FOUND,
+        records=200,
+        strategies={"all": cell(0.48), "long": cell(0.635)},
+        only_right={"all": {"long": 0}, "long": {"all": 31}},
+        agreement=None,
+        expected_strategy="all",
+        expected=[ExpectedAccuracy(1, 0.455, 0.0, 1.0), ExpectedAccuracy(2, None, 0.0, 0.125)],
+    )
+    lines = evaluation_text(found, "all").splitlines()
+    assert lines[7:] == [
+        "AllSeq     48.0  (95 % interval 43.0 to 53.0), served",
+        "LongSeq    63.5  (95 % interval 58.5 to 68.5)",
+        "",
+        'LongSeq would be right on 63.5% of the test records (AllSeq: 48.0%): set serving.strategy = "long"',
+        "",
+        "expected after further requests, in percent: accuracy of AllSeq if something is live, and the "
+        "chance of that",
+        "requests        1      2",
+        "accuracy     45.5       ",
+        "alive       100.0   12.5",
+    ]
+    assert not any("would be right" in line for line in evaluation_text(found, "long").splitlines())
 
 
 def test_the_picture_names_every_strategy(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from fedsgt.cli.views.runs import run_json, run_text, summary_json, summary_line
 from fedsgt.engine.flower.traffic import ClientTraffic, Traffic
 from fedsgt.runs.artefacts import TRAFFIC
 from fedsgt.runs.folder import RunFolder
+from fedsgt.serving.accuracy import Accuracy, Evaluation
 
 
 @pytest.fixture
@@ -27,6 +28,18 @@ def test_a_line_counts_what_is_trained(folder: RunFolder) -> None:
     assert (summary["trained"], summary["wanted"], summary["accuracy"]) == (4, 5, None)
     assert summary_line(summary) == f"{folder.path}: 4 of 5 modules, 3 clients, 3 groups, rotations"
     assert summary_line({**summary, "accuracy": 0.5}).endswith(", rotations, AllSeq 50.0%")
+    long = {**summary, "accuracy": 0.5, "strategy": "long"}
+    assert summary_line(long).endswith(", rotations, LongSeq 50.0%")
+
+
+def test_the_accuracy_is_that_of_the_strategy_in_use(tmp_path: Path) -> None:
+    folder = paper_run(tmp_path / "long", describe([(0, 1)], [5, 5]), "serving.strategy=long")
+    fill(folder)
+    cells = {"all": Accuracy(0.25, 0.2, 0.3), "long": Accuracy(0.75, 0.7, 0.8)}
+    found = Evaluation(folder.ledger.head(), 40, [[cells["all"]] * 2], cells)
+    (folder.path / "evaluation.json").write_text(found.to_text())
+    assert (summary_json(folder)["accuracy"], run_json(folder)["accuracy"]) == (0.75, 0.75)
+    assert "accuracy   75.0% (LongSeq, see fedsgt evaluate)" in run_text(folder)
 
 
 def test_the_screen_marks_what_is_not_live(folder: RunFolder) -> None:

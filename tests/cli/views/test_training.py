@@ -46,6 +46,27 @@ def test_bars_show_what_is_done_of_what() -> None:
     assert "waiting for [c1]" in screen.getvalue()
 
 
+def test_bars_and_lines_say_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    screen = io.StringIO()
+    console = Console(file=screen, force_terminal=True, width=120, get_time=lambda: now[0])
+    with Bars(console) as bars, PlainLines() as lines:
+        bars.progress.live.auto_refresh = False
+        for event in EVENTS[2:6]:
+            now[0] += 30.0
+            bars(event)
+            lines(event)
+        bars(EVENTS[7])
+        lines(EVENTS[7])
+        now[0] += 1.0
+        bars.progress.refresh()
+    # Rich prints lines above its bars.
+    assert "module 1 of 2 (groups 0): loss 0.250, about 60 s left" in screen.getvalue()
+    assert "about 59 s left" in screen.getvalue()
+    assert not any(other in screen.getvalue() for other in ("-:--:--", "0:0")), "no other estimate"
+
+
 def test_plain_lines_go_to_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
     with PlainLines() as lines:
         for event in EVENTS:

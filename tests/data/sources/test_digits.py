@@ -2,7 +2,10 @@
 
 import hashlib
 import io
+import subprocess
+import sys
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 from dataset_columns import ids_of, owners_of
@@ -31,6 +34,18 @@ def test_bytes_never_change_between_versions() -> None:
     digests = b"".join(record.digest for record in load_dataset("digits", COLUMNS).records)
     expected = "9b95ea8c25e9fb325e45f9aaa061aa9f6a5047d8de22421aeaea595e07be0294"
     assert hashlib.sha256(digests).hexdigest() == expected
+
+
+def test_scikit_learn_is_not_imported_but_would_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Importing it takes a second; a version that keeps the file elsewhere is asked for the digits."""
+    code = (
+        "import sys; from fedsgt.data import Columns, load_dataset\n"
+        "load_dataset('digits', Columns(('ignored',))); print('sklearn' in sys.modules)"
+    )
+    assert subprocess.check_output([sys.executable, "-c", code], text=True) == "False\n"
+    read = load_dataset("digits", COLUMNS)
+    monkeypatch.setattr("fedsgt.data.sources.digits._FILE", Path("moved.csv.gz"))
+    assert load_dataset("digits", COLUMNS) == read
 
 
 def test_images_and_labels_are_those_of_scikit_learn() -> None:

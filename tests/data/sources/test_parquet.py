@@ -26,14 +26,14 @@ def test_a_limited_file_of_many_row_groups(tmp_path: Path) -> None:
 
 
 def test_files_that_are_no_parquet_are_named(tmp_path: Path) -> None:
-    (tmp_path / "x.csv").write_text("id,label\n")
+    (tmp_path / "x.txt").write_text("id,label\n")
     (tmp_path / "x.parquet").write_text("id,label\n")
     (tmp_path / "folder.parquet").mkdir()
-    with pytest.raises(InputError, match=r"x\.csv' is not a \.parquet file"):
-        load_dataset(str(tmp_path / "x.csv"), TEXT)
+    with pytest.raises(InputError, match=r"x\.txt' is of no known format; allowed: a \.csv, \.jsonl or"):
+        load_dataset(str(tmp_path / "x.txt"), TEXT)
     with pytest.raises(InputError, match=r"x\.parquet cannot be read as a parquet file: [^\n]+$"):
         load_dataset(str(tmp_path / "x.parquet"), TEXT)
-    with pytest.raises(InputError, match=r"is not a \.parquet file"):
+    with pytest.raises(InputError, match=r"folder\.parquet' is not one part but of no known format"):
         load_dataset("digits", TEXT, split="test", test=str(tmp_path / "folder.parquet"))
 
 

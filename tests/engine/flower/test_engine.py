@@ -67,7 +67,7 @@ SPOILT: dict[str, tuple[Spoil, str]] = {
     "enormous": (each_tensor(lambda state: state | {"more": np.zeros(HUGE, np.float32)}), "bytes; at most"),
     "loss": (each_update(lambda update: replace(update, loss=float("nan"))), "its loss is nan"),
     "count": (each_update(lambda update: replace(update, records=10**6)), "it says 1000000 records"),
-    "too few": (each_update(lambda update: replace(update, records=1)), "it says 1 records"),
+    "too few": (each_update(lambda update: replace(update, records=1)), "it says 1 record"),
     "no number": (each_update(lambda update: replace(update, records=True)), "cannot be read"),
     "nothing": (lambda order, answer: TrainingAnswer(), "there is no update in its answer"),
     "lacks": (lambda order, answer: TrainingAnswer(lacks=tuple(order.modules)), "there is no update"),

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import json
 import os
+import tomllib
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import tomli_w
 from dataset_columns import ids_of
 from pydantic import ValidationError
+from record_files import write_as, write_images
 from remote_world import LABELS, SLICES, Federation, make_federation, make_run
 
-from fedsgt.data.sources.parquet import rewrite_parquet
+from fedsgt.data.sources.rewrite import rewrite_file
 from fedsgt.errors import InputError
 from fedsgt.federation.client.records import REGISTERS, ClientRecords, Enrolment
+from fedsgt.federation.settings import CLIENT_FILE
 
 
 @pytest.fixture
@@ -68,7 +72,7 @@ def test_cut_short_before_the_file_was_rewritten(
     own = federation.own("a")
     stale = own.stale([own.hash_of("a03")])
     with monkeypatch.context() as patch:
-        patch.setattr("fedsgt.federation.client.records.rewrite_parquet", _stop)
+        patch.setattr("fedsgt.federation.client.records.erase_records", _stop)
         with pytest.raises(RuntimeError):
             own.withdraw([own.hash_of("a03")], stale)
     assert "a03" in federation.ids("a")
@@ -173,7 +177,7 @@ def test_a_record_that_left_the_file_is_still_known(federation: Federation) -> N
     """The owner took a row out of its file: the run has learnt from it all the same."""
     own, run = federation.own("a"), federation.run().description.id
     before = federation.client("a")
-    rewrite_parquet(federation.source("a"), "id", ["a03"])
+    rewrite_file(federation.source("a"), "id", ["a03"])
     assert own.holds(run, "a03")
     assert not own.holds(run, "b03"), "never registered"
     fingerprint = before.fingerprints()[before.slice_of("a03")]
@@ -199,7 +203,7 @@ def test_an_enrolment_of_an_earlier_version_gets_a_register(federation: Federati
     own.files.delete(f"{REGISTERS}/{run}.json")
     assert federation.client("a") == before
     assert "a03" not in own.files.read(f"{REGISTERS}/{run}.json").decode(), "hashes only"
-    rewrite_parquet(federation.source("a"), "id", ["a03"])
+    rewrite_file(federation.source("a"), "id", ["a03"])
     assert own.holds(run, "a03")
 
 
@@ -247,3 +251,44 @@ def test_registered_records_remain_until_they_are_withdrawn(federation: Federati
     gone = own.hash_of("a03")
     assert gone not in own.remaining(run)[before.slice_of("a03")]
     assert sum(map(len, own.remaining(run))) == len(before.records) - 1
+
+
+def set_data(federation: Federation, **values: object) -> ClientRecords:
+    """Give client a other settings of its data."""
+    path = federation.folder / "a" / CLIENT_FILE
+    settings = tomllib.loads(path.read_text(encoding="utf-8"))
+    settings["data"] |= values
+    path.write_text(tomli_w.dumps(settings), encoding="utf-8")
+    return federation.own("a")
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl", "parquet"])
+def test_a_client_may_have_its_records_in_any_format(federation: Federation, form: str) -> None:
+    """It takes part as with the same records in a parquet file, and all of them are for training."""
+    before = federation.own("a").client("a", SLICES, LABELS)
+    names = ["none", "some", "all"]
+    rows = [
+        {"id": record.id, "label": names[record.label or 0], "sentence": record.content[0]}
+        for record in before.records
+    ]
+    write_as(form, federation.folder / "a", rows, "own")
+    own = set_data(federation, source=f"own.{form}", label_names=names)
+    assert own.client("a", SLICES, LABELS) == before
+    with pytest.raises(InputError, match=r"data\.label_names has 3 names, but there are 4 labels"):
+        own.client("a", SLICES, 4)
+
+
+def test_a_client_may_have_images_in_folders_or_by_their_paths(federation: Federation) -> None:
+    folder = federation.folder / "a"
+    write_images(folder / "images", {"cat/1.png": b"one", "dog/2.png": b"two", "dog/3.png": b"three"})
+    own = set_data(federation, source="images", label_names=["cat", "dog"])
+    found = own.client("a", 1, 2).records
+    assert [(record.id, record.label, record.content) for record in found] == [
+        ("cat/1.png", 0, (b"one",)),
+        ("dog/2.png", 1, (b"two",)),
+        ("dog/3.png", 1, (b"three",)),
+    ]
+    rows = [{"id": record.id, "label": record.label, "file": f"images/{record.id}"} for record in found]
+    write_as("csv", folder, rows, "own")
+    own = set_data(federation, source="own.csv", input_columns=["file"], task="image")
+    assert own.client("a", 1, 2).records == found

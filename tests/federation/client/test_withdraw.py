@@ -23,7 +23,7 @@ from withdraw_child import withdraw_and_die
 from fedsgt.certificates.keys import PublicKey
 from fedsgt.certificates.signatures import read_certificate
 from fedsgt.cli.commands.withdraw import withdraw as command
-from fedsgt.data.sources.parquet import rewrite_parquet
+from fedsgt.data.sources.rewrite import rewrite_file
 from fedsgt.errors import InputError
 from fedsgt.federation.client import records
 from fedsgt.federation.client.withdraw import Outcome, send_pending, withdraw
@@ -234,7 +234,7 @@ def test_killed_at_any_step_it_is_finished_later_and_done_once(killed: Killed) -
 
 @pytest.mark.usefixtures("desk")
 def test_a_record_that_left_the_file_is_withdrawn_from_the_run(federation: Federation) -> None:
-    rewrite_parquet(federation.source("a"), "id", ["a07"])
+    rewrite_file(federation.source("a"), "id", ["a07"])
     (outcome,) = withdraw(federation.settings("a"), Deletion("a", records=("a07",)))
     assert outcome.state == "accepted"
     assert outcome.granted is not None
@@ -279,7 +279,7 @@ def test_what_happens_to_the_clients_file_is_told(
     def refused(path: Path, *others: object) -> int:
         raise InputError("no room")
 
-    monkeypatch.setattr(records, "rewrite_parquet", refused)
+    monkeypatch.setattr(records, "erase_records", refused)
     failed = fedsgt_withdraw(federation, "--record", "a08", "--json")
     assert failed.exit_code == 0, "the deletion is in force at the server"
     (told,) = json.loads(failed.stdout)
@@ -307,7 +307,7 @@ def spoil_file(path: Path, way: str) -> None:
 @pytest.mark.parametrize("kept", [0, 2])
 def test_a_slice_whose_rows_left_the_file_is_withdrawn_whole(federation: Federation, kept: int) -> None:
     ids, run = slice_ids(federation, 0), federation.run().description.id
-    rewrite_parquet(federation.source("a"), "id", ids[kept:])
+    rewrite_file(federation.source("a"), "id", ids[kept:])
     planned = fedsgt_withdraw(federation, "--slice", "0", "--dry-run", "--json")
     (plan,) = json.loads(planned.stdout)
     assert (plan["records"], plan["slices"]) == (len(ids), {"0": len(ids)})
@@ -323,7 +323,7 @@ def test_a_slice_whose_rows_left_the_file_is_withdrawn_whole(federation: Federat
 @pytest.mark.usefixtures("desk")
 def test_all_of_an_emptied_file_is_withdrawn(federation: Federation) -> None:
     withdraw(federation.settings("a"), Deletion("a", records=("a07",)))
-    rewrite_parquet(federation.source("a"), "id", federation.ids("a"))
+    rewrite_file(federation.source("a"), "id", federation.ids("a"))
     planned = fedsgt_withdraw(federation, "--all", "--dry-run")
     assert f"would delete {remote_world.EACH - 1} records" in planned.stdout
     (outcome,) = withdraw(federation.settings("a"), Deletion("a"))
@@ -383,7 +383,7 @@ def test_a_folder_that_may_not_be_entered_stops_no_withdrawal(
     def forbidden(*_: object, **__: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(records, "training_file", forbidden)
+    monkeypatch.setattr(records, "training_files", forbidden)
     monkeypatch.setattr(records, "load_dataset", forbidden)
     assert states(withdraw(federation.settings("a"), Deletion("a", slices=(0,)))) == ["accepted"]
     with pytest.raises(InputError, match="Permission denied"):
@@ -395,7 +395,7 @@ def test_withdrawn_from_one_run_what_left_the_file_leaves_the_others_too(federat
     other = make_run(federation, "y").description.id
     first, own = federation.run().description.id, federation.own("a")
     withdraw(federation.settings("a"), Deletion("a", records=("a07",)), first)
-    rewrite_parquet(federation.source("a"), "id", ["a07"])
+    rewrite_file(federation.source("a"), "id", ["a07"])
     outcomes = withdraw(federation.settings("a"), Deletion("a"))
     assert sorted(outcome.granted.records for outcome in outcomes if outcome.granted) == [29, 30]
     assert own.hash_of("a07") in own.withdrawn(other)

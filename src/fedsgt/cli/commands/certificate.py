@@ -11,6 +11,7 @@ import typer
 from fedsgt.cli.commands.options import AsJson
 from fedsgt.cli.views.certificate import certificate_text
 from fedsgt.errors import InputError
+from fedsgt.words import printable
 
 if TYPE_CHECKING:  # other commands start without the cryptography
     from fedsgt.certificates.content import Certificate
@@ -82,6 +83,6 @@ def _leave(errors: list[InputError]) -> None:
     from fedsgt.certificates.signatures import BadSignature
 
     for error in errors:
-        typer.echo(f"fedsgt: {error}", err=True)
+        typer.echo(f"fedsgt: {printable(error)}", err=True)
     if errors:
         raise typer.Exit(1 if any(isinstance(error, BadSignature) for error in errors) else 2)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fedsgt.cli.commands.train import ready_to_train
+from fedsgt.cli.commands.train import use_profile
 from fedsgt.errors import InputError
 
 if TYPE_CHECKING:
@@ -21,7 +21,10 @@ def client(
     ],
 ) -> None:
     """Run a client until Ctrl-C: it stays connected, and trains on its own data for the server."""
-    ready_to_train()  # the process that trains inherits the environment
+    from fedsgt.api.session import check_torch
+
+    check_torch()
+    use_profile()  # the process that trains inherits the environment
     from fedsgt.federation.client.supernode import supervise_node
     from fedsgt.federation.processes import flower_command, only_one
     from fedsgt.federation.settings import load_client

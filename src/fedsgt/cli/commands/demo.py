@@ -9,14 +9,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fedsgt.cli.commands.evaluate import evaluate_run
-from fedsgt.cli.commands.options import Overrides
+from fedsgt.cli.commands.init import STARTER
+from fedsgt.cli.commands.options import Overrides, opened
 from fedsgt.cli.commands.report import report
-from fedsgt.cli.commands.train import STARTER, ready_to_train, train_run
+from fedsgt.cli.commands.train import train_and_tell, use_profile
 from fedsgt.cli.commands.unlearn import forget
 from fedsgt.cli.commands.verify import verify
 from fedsgt.config import load
+from fedsgt.words import counted
 
 if TYPE_CHECKING:
+    from fedsgt.api.run import Run
     from fedsgt.runs.folder import RunFolder
     from fedsgt.unlearning.request import Deletion
 
@@ -53,7 +56,8 @@ def _play(folder: Path, overrides: Sequence[str]) -> None:
     from fedsgt.files.optional import check_flower
 
     check_flower()
-    ready_to_train()
+    load(STARTER, overrides)  # a mistake in these is told before a server and clients are started
+    use_profile()
     from fedsgt.federation.example import Example
 
     Example(folder, typer.echo).play(overrides)
@@ -61,16 +65,14 @@ def _play(folder: Path, overrides: Sequence[str]) -> None:
 
 def _demonstrate(output: Path, overrides: Sequence[str]) -> None:
     """Train and delete in this process, and print the commands that do the same."""
-    train_run(load(STARTER, overrides), output)
+    train_and_tell(load(STARTER, overrides), output)
     typer.echo()
     evaluate_run(output)
-    from fedsgt.runs.folder import open_run
-
-    folder = open_run(output)
-    for number, (command, deletion) in enumerate(_deletions(folder)):
+    run = opened(output)
+    for number, (command, deletion) in enumerate(_deletions(run.folder)):
         typer.echo(f"\n$ fedsgt unlearn {output} {command}")
-        answer = forget(folder, [deletion], key=f"demo {number}")
-        _predict(folder)
+        answer = forget(run, [deletion], key=f"demo {number}")
+        _predict(run)
     typer.echo(f"\n$ fedsgt verify {output}")
     try:
         verify(output)
@@ -102,19 +104,17 @@ def _deletions(folder: RunFolder) -> list[tuple[str, Deletion]]:
     ]
 
 
-def _predict(folder: RunFolder) -> None:
+def _predict(run: Run) -> None:
     """Predict the test records with what is live now, and print how many are right."""
-    from fedsgt.runs.records import load_test
-    from fedsgt.serving.predictor import Exhausted, Predictor
+    from fedsgt.serving.predictor import Exhausted
 
-    test = load_test(folder.config, folder.description.labels)
     try:
-        answer = Predictor(folder).predict(test.records)
+        answer = run.predict_test()
     except Exhausted as error:
         typer.echo(f"predicting {error}")
         return
-    right = sum(found == wanted for found, wanted in zip(answer.labels, test.labels, strict=True))
+    assert answer.accuracy is not None
     typer.echo(
-        f"predicting {right / len(test):.1%} of {len(test)} test records right, with "
-        f"{len(answer.sequences)} sequences, at version {answer.position} of the ledger"
+        f"predicting {answer.accuracy.accuracy:.1%} of {len(answer)} test records right, with "
+        f"{counted(len(answer.detail.sequences), 'sequence')}, at version {answer.position} of the ledger"
     )

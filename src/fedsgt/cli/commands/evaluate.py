@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from fedsgt.cli.commands.options import AsJson, RunPath, check_plot
-from fedsgt.cli.commands.train import ready_to_train
+from fedsgt.cli.commands.options import AsJson, RunPath, check_plot, opened
+from fedsgt.cli.commands.train import use_profile
 from fedsgt.cli.views.evaluation import draw_evaluation, evaluation_text
 from fedsgt.cli.views.progress import progress
 from fedsgt.errors import InputError
@@ -25,24 +26,23 @@ def evaluate(
     evaluate_run(run, as_json, plot)
 
 
-def evaluate_run(run: Path, as_json: bool = False, plot: Path | None = None) -> None:
+def evaluate_run(path: Path, as_json: bool = False, plot: Path | None = None) -> None:
     """Evaluate a run and print the result."""
-    ready_to_train()
-    from fedsgt.runs.folder import open_run
-    from fedsgt.runs.health import module_health, problem_lines
-    from fedsgt.serving.evaluation import evaluate as score_run
-
+    use_profile()
     if plot is not None:
         check_plot(plot)
-    folder = open_run(run)
+    run = opened(path)
     with progress("Evaluating") as done:
-        found = score_run(folder, done)
-    for line in problem_lines(module_health(folder, folder.live()).problems):
+        found = run.evaluate(progress=done)
+    for line in run.problems:
         typer.echo(f"fedsgt: evaluated without it: {line}", err=True)
     if not found.strategies:
-        raise InputError(f"{run}: no module is live; fedsgt train or retrain makes some")
+        raise InputError(f"{path}: no module is live; fedsgt train or retrain makes some")
     if plot is not None:
-        draw_evaluation(plot, found)
-    typer.echo(found.to_text().rstrip() if as_json else evaluation_text(found))
+        draw_evaluation(plot, found.detail)
+    shown = (
+        json.dumps(found.to_json(), indent=1) if as_json else evaluation_text(found.detail, found.strategy)
+    )
+    typer.echo(shown)
     if plot is not None and not as_json:
         typer.echo(f"\nDrawn into {plot}")

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from fedsgt.cli.commands.options import RunPath
-from fedsgt.cli.commands.train import ready_to_train
+from fedsgt.cli.commands.options import RunPath, opened
+from fedsgt.cli.commands.train import use_profile
 
 
 def export(
@@ -23,9 +23,6 @@ def export(
     ] = None,
 ) -> None:
     """Write a sequence's live modules as one stock PEFT adapter (LoRA: of rank k times r), with its head."""
-    ready_to_train()
-    from fedsgt.runs.folder import open_run
-    from fedsgt.serving.export import export_sequence
-
-    written = export_sequence(open_run(run), sequence, depth, output)
+    use_profile()
+    written = opened(run).export(sequence, depth=depth, output=output)
     typer.echo(f"Wrote {written}: load it with peft.PeftModel.from_pretrained(model, {str(written)!r})")

@@ -10,7 +10,7 @@ import typer
 
 from fedsgt.cli.commands.options import AsJson, RunPath, check_plot
 from fedsgt.cli.commands.recovering import recover_and_tell
-from fedsgt.cli.commands.train import ready_to_train
+from fedsgt.cli.commands.train import use_profile
 from fedsgt.cli.signals import exit_on_signals
 from fedsgt.cli.views.forgetting import draw_roc, forgetting_text
 from fedsgt.cli.views.progress import progress
@@ -49,7 +49,10 @@ def forgetting(
     # A wrong path is told now, and not after minutes of training.
     if plot is not None:
         check_plot(plot)
-    ready_to_train()
+    from fedsgt.api.session import check_torch
+
+    check_torch()
+    use_profile()
     from fedsgt.forgetting.measure import measure
     from fedsgt.runs.folder import open_run
 

@@ -43,6 +43,8 @@ def keys(
     from fedsgt.federation.keys import make_authority, make_client
 
     names = client or []
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder}: is a file; give a folder to make the keys in")
     _check(names, [server, desk])  # first: a mistake must not leave half a federation behind
     if no_server and (not names or host or port or desk_port):
         raise InputError(

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from fedsgt.config import SYSTEMS, Config, load, system_settings
 from fedsgt.errors import InputError
+
+if TYPE_CHECKING:
+    from fedsgt.api.run import Run
 
 ConfigFile = Annotated[
     Path | None,
@@ -37,6 +41,14 @@ PICTURES = (".svg", ".png", ".pdf")
 UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 2**10, "mi": 2**20, "gi": 2**30}
 
 
+def opened(path: Path) -> Run:
+    """Open a run as the Python interface does, but under the path that was typed, which messages show."""
+    from fedsgt.api.run import Run
+    from fedsgt.runs.folder import open_run
+
+    return Run(open_run(path))
+
+
 def load_run(config: Path | None, system: str | None, overrides: Iterable[str]) -> Config:
     """Load the file; the system's settings override it, and single overrides come last."""
     return load(config, [*system_settings(system), *overrides])
@@ -58,6 +70,26 @@ def check_plot(path: Path) -> None:
         raise InputError(f"plot: {str(path)!r} is no picture's name; it must end in {', '.join(PICTURES)}")
     if not path.parent.is_dir():
         raise InputError(f"plot: the folder {path.parent} does not exist")
+
+
+def check_new_file(path: Path, force: bool) -> None:
+    """Check before the work that a file can be written to the path after it."""
+    if path.is_dir():
+        raise InputError(f"{path}: is a folder; give the name of a file")
+    if os.path.lexists(path) and not force:
+        raise InputError(f"{path}: is there already; give another name, or --force to write over it")
+    if not path.parent.is_dir():
+        raise InputError(f"{path}: the folder {path.parent} does not exist")
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise InputError(f"{path}: cannot be written (no right to); give another name")
+
+
+def write_new_file(path: Path, text: str) -> None:
+    """Write the text, or say why that is not possible."""
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written ({error.strerror})") from None
 
 
 def read_numbers(name: str, text: str) -> list[float]:

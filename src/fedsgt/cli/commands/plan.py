@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,14 +18,17 @@ from fedsgt.cli.commands.options import (
     ConfigFile,
     Overrides,
     SystemName,
+    check_new_file,
     check_plot,
     load_run,
     read_bytes,
     read_numbers,
+    write_new_file,
 )
 from fedsgt.cli.views.plan import score_json, show_recommendation, show_score
 from fedsgt.cli.views.progress import progress
-from fedsgt.config import Config
+from fedsgt.config import Config, to_toml
+from fedsgt.config.load import from_values
 from fedsgt.errors import InputError
 from fedsgt.planning.planner import PlanScore, score_plan
 from fedsgt.planning.recommend import Recommendation, recommend
@@ -46,6 +50,8 @@ ANSWERED = {
     "target",
     "max_passes",
     "plot",
+    "write",
+    "force",
 }
 
 
@@ -86,6 +92,16 @@ def plan(
         float | None,
         typer.Option(help="With --recommend: most passes (default: those of the given setting)."),
     ] = None,
+    write: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="With --recommend: write the recommended setting, and all else that is given.",
+        ),
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="With --write: overwrite a file that is there.")
+    ] = False,
     plot: Annotated[
         Path | None, typer.Option(help="Also draw the curves into this file (.svg, .png or .pdf).")
     ] = None,
@@ -107,7 +123,8 @@ def plan(
     given = [f"{key}={value}" for key, value in flags.items() if value is not None]
     # Options come last and so win over the file and over --set.
     run = load_run(config, system, [*(overrides or ()), *given])
-    _check(requests, fedavg_rounds, recommended or (target is None and max_passes is None), plot)
+    _check(requests, fedavg_rounds, plot)
+    _check_search(recommended, target, max_passes, write, force)
     if recommended:
         _check_own_plan(run, system)
     likely = None if prior is None else tuple(read_numbers("prior", prior))
@@ -121,23 +138,39 @@ def plan(
         draw(plot, scored, advice)
     if as_json:
         typer.echo(json.dumps(score_json(run, scored, advice), indent=2))
-        return
-    show_score(run, scored)
-    if advice is not None:
-        show_recommendation(advice, _options_given())
-    if plot is not None:
+    else:
+        show_score(run, scored)
+        if advice is not None:
+            show_recommendation(advice, _options_given())
+    # What programs read is JSON and nothing else.
+    if plot is not None and not as_json:
         typer.echo(f"\nDrawn into {plot}")
+    if write is not None and advice is not None:
+        write_new_file(write, recommended_toml(run, advice))
+        typer.echo(f"Wrote {write}. Next: fedsgt train {shlex.quote(str(write))}", err=as_json)
 
 
-def _check(requests: int, fedavg_rounds: int, searching: bool, plot: Path | None) -> None:
+def _check(requests: int, fedavg_rounds: int, plot: Path | None) -> None:
     if requests > MOST_REQUESTS:
         raise InputError(f"requests: {requests} is too many; at most {MOST_REQUESTS}")
     if fedavg_rounds < 1:
         raise InputError(f"fedavg rounds: {fedavg_rounds} is too few; at least 1")
-    if not searching:
-        raise InputError("target and max passes: they say what to search for; give --recommend with them")
     if plot is not None:
         check_plot(plot)
+
+
+def _check_search(
+    recommended: bool, target: float | None, max_passes: float | None, write: Path | None, force: bool
+) -> None:
+    """Refuse options of a search without --recommend, and a file that cannot be written after it."""
+    if not recommended and (target is not None or max_passes is not None):
+        raise InputError("target and max passes: they say what to search for; give --recommend with them")
+    if not recommended and write is not None:
+        raise InputError("write: it writes what --recommend finds; give --recommend with it")
+    if write is None and force:
+        raise InputError("force: it goes with --write FILE")
+    if write is not None:
+        check_new_file(write, force)
 
 
 def _check_own_plan(run: Config, system: str | None) -> None:
@@ -145,6 +178,25 @@ def _check_own_plan(run: Config, system: str | None) -> None:
         raise InputError(
             "recommend: it compares FedSGT's own plans, of one shard; leave --system and plan.shards out"
         )
+
+
+def recommended_toml(run: Config, advice: Recommendation) -> str:
+    """Return a file with the recommended setting and all other settings that were given, without defaults."""
+    given: dict[str, dict[str, Any]] = run.model_dump(mode="json", exclude_unset=True)
+    if not advice.keep_given:
+        best = advice.best
+        chosen: dict[str, dict[str, Any]] = {
+            "grouping": {"method": best.method, "groups": best.score.plan.groups, "slices": best.slices},
+            # Without a budget: the plan was made within its passes.
+            "plan": {"kind": best.kind, "passes": best.passes, "budget": None},
+        }
+        given |= {section: given.get(section, {}) | keys for section, keys in chosen.items()}
+    values = {
+        section: {key: value for key, value in keys.items() if value is not None}
+        for section, keys in given.items()
+    }
+    config = from_values(values)
+    return f"# Written by fedsgt plan --recommend. {advice.reason()}\n\n{to_toml(config, given=True)}"
 
 
 def _options_given() -> list[str]:
@@ -193,7 +245,7 @@ def _group(
 
 
 def _recommended(run: Config, scored: PlanScore, max_passes: float | None, target: float) -> Recommendation:
-    clients = run.data.clients
+    clients = run.client_count()
 
     def group(method: str, slices: int, groups: int) -> Counts:
         return _group(method, [slices] * clients, groups, run, scored.stream.prior)

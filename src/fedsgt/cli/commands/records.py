@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import Annotated
 
 import typer
 
 from fedsgt.cli.commands.options import AsJson, RunPath
+from fedsgt.words import printable
 
 
 def records(
@@ -37,5 +39,8 @@ def records(
         typer.echo(json.dumps(found, indent=2))
         return
     typer.echo("client\tslice\tgroup\tid")
+    # A person sees ids that cannot steer the terminal; a file or a program gets them as they are.
+    seen = printable if sys.stdout.isatty() else str
     for entry in found:
-        typer.echo(f"{entry['client']}\t{entry['slice']}\t{entry['group']}\t{entry['id']}")
+        line = f"{entry['client']}\t{entry['slice']}\t{entry['group']}\t{seen(entry['id'])}"
+        typer.echo(line, color=True)  # without it, click takes what looks like a colour out of the id

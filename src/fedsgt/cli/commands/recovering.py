@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 import click
@@ -79,5 +79,6 @@ def in_force(position: int) -> Iterator[None]:
 
 
 def _leave(position: int, what: str) -> None:
-    typer.echo(f"fedsgt: the deletion is in force (request no. {position}); {what}", err=True)
+    with suppress(BrokenPipeError):  # the exit code says it, even if nobody reads the words
+        typer.echo(f"fedsgt: the deletion is in force (request no. {position}); {what}", err=True)
     raise typer.Exit(PENDING) from None

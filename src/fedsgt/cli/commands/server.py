@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fedsgt.cli.commands.train import set_profile
+from fedsgt.cli.commands.train import use_profile
 from fedsgt.errors import InputError
 from fedsgt.words import counted
 
@@ -35,7 +35,7 @@ def server(
     ],
 ) -> None:
     """Run the server of a federation until Ctrl-C: clients connect to it and file deletions at its desk."""
-    set_profile()  # the ServerApp, which trains, inherits the environment
+    use_profile()  # the ServerApp, which trains, inherits the environment
     from fedsgt.federation.processes import Child, flower_command, only_one, stop_signals
     from fedsgt.federation.settings import load_server
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from fedsgt.cli.commands.options import AsJson, RunPath
+from fedsgt.cli.commands.options import AsJson, RunPath, opened
+from fedsgt.errors import InputError
 
 if TYPE_CHECKING:
     from fedsgt.reporting.status import RunStatus
@@ -21,7 +23,7 @@ WIDTH = 110  # width of the page if it is written into a file
 
 
 def status(
-    run: RunPath,
+    path: RunPath,
     requests: Annotated[
         int, typer.Option(min=1, max=1000, help="Number of further requests to look ahead.")
     ] = 10,
@@ -36,25 +38,25 @@ def status(
 ) -> None:
     """Show what is live, which requests came, and how likely the run still serves after further requests."""
     from fedsgt.cli.views.status import StatusView, headline
-    from fedsgt.reporting.status import run_status
-    from fedsgt.runs.folder import open_run
 
-    folder = open_run(run)
+    if math.isnan(every):  # in no range, and so in every range to click
+        raise InputError("--every: nan is no time; give seconds, from 0.1 to 3600")
+    run = opened(path)
     if watch:
-        _watch(run, folder, requests, every, as_json)
+        _watch(path, run.folder, requests, every, as_json)
         return
-    found = run_status(folder, requests)
+    found = run.status(requests).detail
     if as_json:
         typer.echo(json.dumps(found.to_json(), indent=2))
         return
     console = Console(highlight=False)
     if console.is_terminal:
-        console.print(StatusView(console).page(run, found))
+        console.print(StatusView(console).page(path, found))
         return
     # A file has no width of its own, and the headline with the run's path must stay in one line.
-    console = Console(highlight=False, width=max(WIDTH, len(headline(run, found))))
+    console = Console(highlight=False, width=max(WIDTH, len(headline(path, found))))
     with console.capture() as page:
-        console.print(StatusView(console).page(run, found))
+        console.print(StatusView(console).page(path, found))
     typer.echo("\n".join(text.rstrip() for text in page.get().splitlines()))
 
 

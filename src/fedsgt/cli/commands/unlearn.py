@@ -10,22 +10,23 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fedsgt.cli.commands.options import AsJson
+from fedsgt.cli.commands.options import AsJson, opened
 from fedsgt.cli.commands.recovering import PENDING, in_force, not_in_force, recover_and_tell
 from fedsgt.cli.signals import exit_on_signals
-from fedsgt.cli.views.deletions import answer_json, answer_text, dry_run_text, warnings_of
+from fedsgt.cli.views.deletions import answer_json, answer_text, dry_run_text, print_text, warnings_of
 from fedsgt.errors import InputError
 from fedsgt.words import counted
 
 if TYPE_CHECKING:
+    from fedsgt.api.results.deletions import Receipt
+    from fedsgt.api.run import Run
     from fedsgt.reporting.impact import Impact
     from fedsgt.runs.folder import RunFolder
     from fedsgt.unlearning.request import Deletion
-    from fedsgt.unlearning.unlearn import Receipt
 
 FORMS = (
-    "give --client with --records FILE, --slice N or --all; or --subject ID, with one or several runs; or "
-    "--batch FILE"
+    "give --client with --record ID, --records FILE, --slice N or --all; or --subject ID, with one or "
+    "several runs; or --batch FILE"
 )
 
 
@@ -34,10 +35,14 @@ def unlearn(
         list[Path], typer.Argument(metavar="RUN...", help="Folder of the run; several with --subject.")
     ],
     client: Annotated[str | None, typer.Option(help="The client's name.")] = None,
+    record: Annotated[
+        list[str] | None, typer.Option(metavar="ID", help="Delete this record; may be repeated.")
+    ] = None,
     records: Annotated[
         str | None,
         typer.Option(
-            metavar="FILE", help="Delete the records with these ids, one a line; - is standard input."
+            metavar="FILE",
+            help="Delete the records with these ids, one a line, exactly as they are; - is standard input.",
         ),
     ] = None,
     slices: Annotated[
@@ -75,7 +80,7 @@ def unlearn(
     """
     # Options and files are read first, so that a mistake in them is said before anything is done.
     if subject:
-        if client is not None or records is not None or slices or everything or batch is not None:
+        if client is not None or record or records is not None or slices or everything or batch is not None:
             raise InputError(f"--subject stands alone; {FORMS}")
         from fedsgt.cli.commands.unlearn_subject import unlearn_subject
 
@@ -83,25 +88,23 @@ def unlearn(
         return
     if len(runs) > 1:
         raise InputError(f"{len(runs)} runs are given; only --subject takes several")
-    deletions = _deletions(client, records, slices or [], everything, batch)
-    from fedsgt.runs.folder import open_run
-
-    folder = open_run(runs[0])
+    deletions = _deletions(client, record or [], records, slices or [], everything, batch)
+    run = opened(runs[0])
     if dry_run:
-        found = preview_request(folder, deletions)
+        found = preview_request(run.folder, deletions)
         typer.echo(json.dumps(found.to_json(), indent=2) if as_json else dry_run_text(found))
         return
-    folder.check_writable()
+    run.folder.check_writable()
     with exit_on_signals():
         with not_in_force(key):
-            _confirm(folder, deletions, key, yes)
+            _confirm(run.folder, deletions, key, yes)
             # A request that was cut short is in force already; its destruction ends before another begins.
-            recover_and_tell(folder)
-        answer = forget(folder, deletions, key, as_json)
+            recover_and_tell(run.folder)
+        answer = forget(run, deletions, key, as_json)
         if answer.pending is not None:
             raise typer.Exit(PENDING)
         if retrain:
-            follow_policy(folder, answer)
+            follow_policy(run, answer.number)
 
 
 def _confirm(folder: RunFolder, deletions: Sequence[Deletion], key: str | None, yes: bool) -> None:
@@ -132,85 +135,98 @@ def _confirm(folder: RunFolder, deletions: Sequence[Deletion], key: str | None, 
         raise InputError("not confirmed; nothing was changed")
 
 
-def follow_policy(folder: RunFolder, answer: Receipt) -> None:
+def follow_policy(run: Run, request: int) -> None:
     """Retrain after a deletion if the run's policy asks for it; the deletion is in force in any case."""
     from fedsgt.cli.commands.retrain import retrain_if_due
     from fedsgt.files.locks import Busy
 
-    with in_force(answer.position):
+    with in_force(request):
         try:
-            retrain_if_due(folder)
+            retrain_if_due(run)
         except Busy:  # the deletion is done all the same: only the training waits
             typer.echo(
-                f"fedsgt: {folder.path} is being trained already; fedsgt retrain {folder.path} does the rest",
+                f"fedsgt: {run.path} is being trained already; fedsgt retrain {run.path} does the rest",
                 err=True,
             )
 
 
 def preview_request(folder: RunFolder, deletions: Sequence[Deletion]) -> Impact:
     """Compute the effects of the request, with accuracies if torch is installed."""
-    from fedsgt.cli.commands.train import set_profile
+    from fedsgt.api.run import Run
+    from fedsgt.cli.commands.train import use_profile
     from fedsgt.cli.views.progress import progress
-    from fedsgt.reporting.impact import impact
 
-    set_profile()  # also works without torch: the preview then has no accuracies
+    use_profile()
     with progress("Evaluating") as done:
-        return impact(folder, deletions, accuracy=True, progress=done)
+        return Run(folder).preview(deletions=deletions, progress=done).detail
 
 
-def forget(
-    folder: RunFolder, deletions: Sequence[Deletion], key: str | None = None, as_json: bool = False
-) -> Receipt:
+def forget(run: Run, deletions: Sequence[Deletion], key: str | None = None, as_json: bool = False) -> Receipt:
     """Carry out the deletions as one request, and print the answer."""
     from fedsgt.cli.views.progress import progress
     from fedsgt.unlearning.unlearn import Stopped
-    from fedsgt.unlearning.unlearn import unlearn as do
 
     # Nothing is printed before the deletion is complete: an answer means that nothing can undo it.
+    stopped = False
     try:
         with not_in_force(key), progress("Destroying") as done:
-            answer = do(folder, deletions, key, done)
-    except Stopped as stopped:
-        answer = stopped.receipt
-    with in_force(answer.position):
+            answer = run.unlearn(deletions=deletions, key=key, progress=done)
+    except Stopped as stop:
+        answer, stopped = run.receipt(stop.receipt), True
+    with in_force(answer.number):
         if as_json:
-            typer.echo(json.dumps(answer_json(folder, answer), indent=2))
+            typer.echo(json.dumps(answer_json(run.folder, answer.detail, answer.change), indent=2))
         else:
-            typer.echo(answer_text(folder, answer))
-        for words in warnings_of(answer):
+            print_text(answer_text(run.folder, answer.detail, answer.change))
+        for words in warnings_of(answer.detail):
             typer.echo(f"fedsgt: {words}", err=True)
+    if stopped:  # whoever stops a deletion that is in force wants nothing else to begin
+        raise typer.Exit(0 if answer.complete else PENDING)
     return answer
 
 
 def _deletions(
-    client: str | None, records: str | None, slices: list[int], everything: bool, batch: Path | None
+    client: str | None,
+    record: list[str],
+    records: str | None,
+    slices: list[int],
+    everything: bool,
+    batch: Path | None,
 ) -> list[Deletion]:
     from fedsgt.unlearning.request import Deletion
 
-    given = [records is not None, bool(slices), everything]
+    named = bool(record) or records is not None
+    given = [named, bool(slices), everything]
     if batch is not None:
         if client is not None or any(given):
             raise InputError(f"--batch stands alone; {FORMS}")
         return read_batch(batch)
     if client is None or sum(given) != 1:
-        raise InputError(FORMS)
-    if records is not None:
-        return [Deletion(client, records=read_ids(records))]
+        wrong = "no client is named" if client is None and any(given) else "nothing is named to delete"
+        raise InputError(f"{wrong if sum(given) < 2 else 'more than one thing is named to delete'}; {FORMS}")
+    if named:
+        read = read_ids(records) if records is not None else ()
+        return [Deletion(client, records=(*record, *read))]
     return [Deletion(client, slices=tuple(slices) or None)]
 
 
 def read_ids(place: str) -> tuple[str, ...]:
-    """Read ids, one a line; blank lines and blanks around an id do not count."""
+    """Read ids, one a line, exactly as they are: only empty lines and a byte order mark do not count."""
     try:
-        # Some editors put a byte order mark at the start, which would become part of the first id.
-        text = sys.stdin.read() if place == "-" else Path(place).read_text(encoding="utf-8-sig")
+        # Bytes: a reader of text would also end lines at a lone carriage return, which may be part of an id.
+        content = sys.stdin.buffer.read() if place == "-" else Path(place).read_bytes()
+        text = content.decode("utf-8-sig")
     except OSError as error:
         raise InputError(f"{place}: cannot be read ({error.strerror})") from None
     except UnicodeDecodeError:
-        raise InputError(f"{place}: not a text file of record ids, one a line") from None
-    found = tuple(line.strip() for line in text.splitlines() if line.strip())
+        raise InputError(f"{place}: not a text file of record ids, one a line, in UTF-8") from None
+    if "\0" in text:
+        raise InputError(f"{place}: not a text file of record ids, one a line, in UTF-8")
+    found = tuple(line for line in (line.removesuffix("\r") for line in text.split("\n")) if line)
     if not found:
-        raise InputError(f"{place}: no record id in it; write one a line")
+        raise InputError(
+            f"{'standard input' if place == '-' else place}: no record id in it; write one a line"
+        )
     return found
 
 
@@ -219,18 +235,22 @@ def read_batch(path: Path) -> list[Deletion]:
     from fedsgt.unlearning.request import Deletion
 
     try:
-        entries = json.loads(path.read_text(encoding="utf-8"))
+        entries = json.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror})") from None
-    except (ValueError, RecursionError) as error:
+    except UnicodeDecodeError:
+        raise InputError(f"{path}: not JSON (it is not text in UTF-8)") from None
+    except RecursionError:
+        raise InputError(f"{path}: nested too deeply; a list of deletions is expected") from None
+    except ValueError as error:
         raise InputError(f"{path}: not JSON ({error})") from None
     if not isinstance(entries, list) or not entries:
         raise InputError(f"{path}: a list of deletions is expected, with at least one")
     found = []
-    for number, entry in enumerate(entries):
+    for number, entry in enumerate(entries, start=1):
         if not _is_deletion(entry):
             raise InputError(
-                f"{path}: entry {number} is not a deletion; write "
+                f"{path}: entry no. {number} is not a deletion; write "
                 '{"client": "a", "records": ["id"]}, {"client": "a", "slices": [0]} or '
                 '{"client": "a", "all": true}'
             )

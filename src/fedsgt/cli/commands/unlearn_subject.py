@@ -22,9 +22,11 @@ def unlearn_subject(
     runs: Sequence[Path], ids: Sequence[str], key: str | None, dry_run: bool, retrain: bool, as_json: bool
 ) -> None:
     """Delete the ids in all runs, and print one answer that says what happened where."""
+    from fedsgt.api.run import Run
     from fedsgt.cli.commands.unlearn import follow_policy, preview_request
     from fedsgt.cli.views.progress import progress
     from fedsgt.cli.views.subjects import preview_text, subject_json, subject_text
+    from fedsgt.reporting.accuracy import accuracy_after, known_accuracy
     from fedsgt.runs.folder import open_run
     from fedsgt.unlearning.subject import delete_subject
 
@@ -36,17 +38,22 @@ def unlearn_subject(
     with exit_on_signals():
         with not_in_force(key):
             _recover_all(folders)
+        before = {folder.path: known_accuracy(folder) for folder in folders}
         with progress("Destroying") as done:
             outcomes = delete_subject(folders, ids, key, done)
+        changes = [
+            accuracy_after(found.folder, before[found.folder.path]) if found.receipt else None
+            for found in outcomes
+        ]
         if as_json:
-            typer.echo(json.dumps([subject_json(found) for found in outcomes], indent=2))
+            typer.echo(json.dumps(list(map(subject_json, outcomes, changes)), indent=2))
         else:
-            typer.echo("\n\n".join(map(subject_text, outcomes)))
+            typer.echo("\n\n".join(map(subject_text, outcomes, changes)))
         code = exit_code(outcomes)
         if retrain and code in (0, PENDING) and not any(found.stopped for found in outcomes):
             for found in outcomes:
                 if found.receipt is not None and found.receipt.pending is None:
-                    follow_policy(found.folder, found.receipt)
+                    follow_policy(Run(found.folder), found.receipt.position)
         if code:
             raise typer.Exit(code)
 

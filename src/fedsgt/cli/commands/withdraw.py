@@ -85,8 +85,9 @@ def _deletion(
     from fedsgt.unlearning.request import Deletion
 
     named = bool(record) or records is not None
-    if [named, bool(slices), everything].count(True) != 1:
-        raise InputError(FORMS)
+    things = [named, bool(slices), everything].count(True)
+    if things != 1:
+        raise InputError(f"{'more than one thing' if things else 'nothing'} is named to withdraw; {FORMS}")
     if named:
         read = read_ids(records) if records is not None else ()
         return Deletion(settings.name, records=(*record, *read))

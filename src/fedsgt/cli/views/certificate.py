@@ -51,6 +51,8 @@ def _hit(certificate: Certificate) -> list[str]:
 
 def _source(source: SourceFile) -> str:
     rows = counted(source.rows, "row")
+    if source.action == "removed":
+        return f"{source.file}: {counted(source.rows, 'image')} removed"
     if source.action == "rewritten":
         return f"{source.file}: rewritten, {rows} taken out"
     return f"{source.file}: NOT rewritten, {rows} left in it ({source.reason or 'no reason is given'})"

@@ -7,19 +7,25 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from rich.console import Console
+from rich.text import Text
+
+from fedsgt.cli.views.evaluation import accuracy_words
 from fedsgt.words import counted
 
 if TYPE_CHECKING:
     from fedsgt.federation.client.withdraw import Outcome, RunShare
+    from fedsgt.reporting.accuracy import AccuracyChange
     from fedsgt.reporting.impact import Impact, ServingState
     from fedsgt.runs.folder import RunFolder
     from fedsgt.unlearning.changes import Changes, ClientShare
     from fedsgt.unlearning.unlearn import Receipt
 
+URGENT, SOON = "bold red", "bold yellow"  # styles of what is to be done at once, and soon
 MODULES_NAMED = 12  # a large run may lose thousands, which would fill the screen
 
 
-def answer_json(folder: RunFolder, answer: Receipt) -> dict[str, Any]:
+def answer_json(folder: RunFolder, answer: Receipt, change: AccuracyChange | None = None) -> dict[str, Any]:
     """Return the answer to a request, and the numbers of live modules after it, for programs."""
     served, prefixes = _served(folder)
     return {
@@ -37,20 +43,18 @@ def answer_json(folder: RunFolder, answer: Receipt) -> dict[str, Any]:
         "repeated": answer.repeated,
         "live_modules": served,
         "live_sequences": len(prefixes),
+        "accuracy": None if change is None else change.to_json(),
         "certificate": None if answer.certificate is None else str(answer.certificate),
         "key_changes": list(answer.key_changes),
     }
 
 
-def answer_text(folder: RunFolder, answer: Receipt) -> str:
-    """Return the answer to a request in a few lines; first what somebody must act on."""
+def answer_text(folder: RunFolder, answer: Receipt, change: AccuracyChange | None = None) -> Text:
+    """Return the answer to a request in a few lines; first what somebody must act on, in colour."""
     served, prefixes = _served(folder)
     again = " (answered before; nothing new was done)" if answer.repeated else ""
-    lines = [f"the deletion is in force; {answer.pending}"] if answer.pending else []
-    if not served:
-        lines.append(f"EXHAUSTED: no module is live, nothing is served; next: fedsgt retrain {folder.path}")
     gone, files = "" if _is_finished(folder, answer) else "to be ", _destroyed_files(folder, answer)
-    lines += [
+    lines = [
         f"request no. {answer.position}: {counted(answer.records, 'record')} deleted, "
         f"groups hit: {_listed(answer.groups)}; {counted(answer.destroyed, 'module')} {gone}destroyed{again}",
         *(f"client     {share_text(share)}" for share in _shares(folder, answer)),
@@ -58,13 +62,48 @@ def answer_text(folder: RunFolder, answer: Receipt) -> str:
         *(f"source     {source_text(source)}" for source in answer.sources),
     ]
     if served:
-        lines.append(
+        lines += [
             f"serving    {counted(served, 'module')} in {counted(len(prefixes), 'sequence')}, "
-            f"the longest of {counted(max(map(len, prefixes)), 'group')}"
-        )
+            f"the longest of {counted(max(map(len, prefixes)), 'group')}",
+            f"accuracy   {_accuracy_text(folder, change)}",
+        ]
     if answer.certificate is not None:
         lines.append(f"certificate {answer.certificate}")
-    return "\n".join(lines)
+    return Text("\n").join([*_urgent(folder, answer, bool(served), change), *map(Text, lines)])
+
+
+def _urgent(folder: RunFolder, answer: Receipt, served: bool, change: AccuracyChange | None) -> list[Text]:
+    """Return what somebody must act on: red for at once, yellow for soon."""
+    lines = [Text(f"the deletion is in force; {answer.pending}", URGENT)] if answer.pending else []
+    if not served:
+        words = f"EXHAUSTED: no module is live, nothing is served; next: fedsgt retrain {folder.path}"
+        return [*lines, Text(words, URGENT)]
+    if change is None:
+        return lines
+    if change.fell_far and change.now is not None and change.before is not None:
+        fell = f"accuracy fell from {change.before.accuracy:.1%} to {change.now.accuracy:.1%}"
+        lines.append(Text(f"{fell} with this deletion; next: fedsgt retrain {folder.path}", SOON))
+    if change.advice is not None:
+        lines.append(Text(change.advice.words, URGENT if change.advice.urgency == "now" else SOON))
+    if change.better is not None:
+        lines.append(Text(f"{change.better.words()}", SOON))
+    return lines
+
+
+def _accuracy_text(folder: RunFolder, change: AccuracyChange | None) -> str:
+    """Return the accuracy now, before and as it was expected, or how to get it."""
+    if change is None or change.now is None or change.test_records is None:
+        return f"not known; fedsgt evaluate {folder.path} measures it"
+    told = accuracy_words(change.now, change.strategy, change.test_records)
+    now = f"{change.now.accuracy:.1%} ({told})"
+    before = "" if change.before is None else f"; {change.before.accuracy:.1%} before"
+    expected = "" if change.expected is None else f"; {change.expected:.1%} was expected"
+    return f"{now}{before}{expected}"
+
+
+def print_text(text: Text) -> None:
+    """Print to standard output: coloured on a terminal, plain elsewhere, and no line is broken."""
+    Console(highlight=False).print(text, soft_wrap=True)
 
 
 def warnings_of(answer: Receipt) -> list[str]:
@@ -93,11 +132,10 @@ def share_text(share: ClientShare) -> str:
 
 def source_text(source: Mapping[str, Any]) -> str:
     """Return what happens to a file of the clients' records, in words."""
-    rows = counted(source["rows"], "row")
-    if source["action"] == "rewritten":
-        return f"{source['file']}: rewritten without {rows}" + (
-            f", but {source['reason']}" if source["reason"] else ""
-        )
+    rows, images = counted(source["rows"], "row"), counted(source["rows"], "image")
+    if source["action"] in ("rewritten", "removed"):
+        done = f"rewritten without {rows}" if source["action"] == "rewritten" else f"{images} removed"
+        return f"{source['file']}: {done}" + (f", but {source['reason']}" if source["reason"] else "")
     if not source["rows"]:
         return f"{source['file']}: not changed ({source['reason']})"
     stays = "stays" if source["rows"] == 1 else "stay"
@@ -143,6 +181,7 @@ def _listed(groups: list[int]) -> str:
 
 def dry_run_text(found: Impact) -> str:
     """Return the preview in words: the modules that would die, and the service before and after."""
+    from fedsgt.plans import STRATEGY_NAMES
     from fedsgt.runs.health import problem_lines
 
     before, after = found.before, found.after
@@ -166,7 +205,10 @@ def dry_run_text(found: Impact) -> str:
         _row("requests until exhausted", _requests_left(before), _requests_left(after)),
     ]
     if before.accuracy is not None:
-        lines.append(_row("accuracy, test records", _accuracy(before), _accuracy(after)))
+        lines.append(_row(f"accuracy, {STRATEGY_NAMES[found.strategy]}", _accuracy(before), _accuracy(after)))
+        lines.append(_row("  95 % interval", _interval(before), _interval(after)))
+    if after.better is not None:
+        lines.append(f"then {after.better.words()}")
     return "\n".join(lines)
 
 
@@ -186,7 +228,12 @@ def _requests_left(state: ServingState) -> str:
 
 
 def _accuracy(state: ServingState) -> str:
-    return "none" if state.accuracy is None else f"{100 * state.accuracy:.1f} %"
+    return "none" if state.accuracy is None else f"{state.accuracy.accuracy:.1%}"
+
+
+def _interval(state: ServingState) -> str:
+    found = state.accuracy
+    return "" if found is None else f"{100 * found.low:.1f}-{100 * found.high:.1f}"
 
 
 # --- a client's own withdrawal

@@ -15,7 +15,7 @@ from fedsgt.config import Config
 from fedsgt.planning.planner import PlanScore
 from fedsgt.planning.recommend import Recommendation
 from fedsgt.plans import Estimate
-from fedsgt.words import counted, counted_range, shown_bytes
+from fedsgt.words import counted, counted_passes, counted_range, shown_bytes
 
 ROWS = 11  # most rows of the curves, so that all fits one screen
 WIDEST = 18  # columns of a bar
@@ -25,7 +25,7 @@ def show_score(run: Config, scored: PlanScore) -> None:
     """Print curves, deletion rate, cost, traffic and storage of a setting."""
     console, plan = Console(highlight=False), scored.plan
     console.print(
-        f"[bold]{counted(run.data.clients, 'client')}, {_slices(run)},"
+        f"[bold]{counted(run.client_count(), 'client')}, {_slices(run)},"
         f" {counted(plan.groups, 'group')} ({run.grouping.method}),"
         f" {counted(len(plan.sequences), 'sequence')} ({plan.kind}{_shards(run)})[/bold]\n"
     )
@@ -57,7 +57,7 @@ def show_recommendation(advice: Recommendation, options: list[str]) -> None:
 def score_json(run: Config, scored: PlanScore, advice: Recommendation | None) -> dict[str, Any]:
     """Return the setting, its score and the recommendation, for programs."""
     setting = {
-        "clients": run.data.clients,
+        "clients": run.client_count(),
         "slices": run.slices_per_client(),
         "groups": run.grouping.groups,
         "grouping": run.grouping.method,
@@ -175,15 +175,12 @@ def _rate(scored: PlanScore) -> str:
 
 def _cost(scored: PlanScore) -> str:
     requests, even = scored.stream.requests, scored.break_even
-    fact = f"{_passes(scored.plan.passes)} over the data, once; FedAvg {scored.fedavg_rounds} (cannot forget)"
+    passes = counted_passes(scored.plan.passes)
+    fact = f"{passes} over the data, once; FedAvg {scored.fedavg_rounds} (cannot forget)"
     if requests:
         fact += f"; FedRetrain {scored.fedretrain_passes} for {counted(requests, 'request')}"
         fact += f", dearer from request {max(even, 1)} on" if even <= requests else ", still cheaper"
     return fact
-
-
-def _passes(passes: float) -> str:
-    return "1 pass" if passes == 1 else f"{passes:g} passes"
 
 
 def _storage(scored: PlanScore) -> str:
@@ -193,8 +190,10 @@ def _storage(scored: PlanScore) -> str:
 
 def _traffic(scored: PlanScore) -> str:
     traffic, size = scored.traffic, scored.module_bytes
+    least, most = traffic.least_rounds, traffic.most_rounds
+    between = "" if least == most else f" ({least} to {most})"
     return (
-        f"{traffic.rounds:.1f} rounds ({traffic.least_rounds} to {traffic.most_rounds}),"
+        f"{traffic.rounds:.1f} rounds{between},"
         f" {shown_bytes(traffic.modules_up * size)} up and {shown_bytes(traffic.modules_down * size)} down"
         f" at {shown_bytes(size)} a module"
     )

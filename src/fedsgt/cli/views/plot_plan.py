@@ -16,6 +16,7 @@ from fedsgt.errors import InputError
 from fedsgt.planning.planner import PlanScore
 from fedsgt.planning.recommend import Recommendation
 from fedsgt.plans import Estimate
+from fedsgt.words import counted_passes
 
 FEDCIO_CLUSTERS = 5  # as in the paper
 
@@ -44,7 +45,7 @@ def draw(path: Path, scored: PlanScore, advice: Recommendation | None) -> None:
 
 def _label(scored: PlanScore) -> str:
     plan = scored.plan
-    return f"{plan.kind}, L={plan.groups}, B={len(plan.sequences)}, {plan.passes:g} passes"
+    return f"{plan.kind}, L={plan.groups}, B={len(plan.sequences)}, {counted_passes(plan.passes)}"
 
 
 def _curves(left: Axes, right: Axes, scored: PlanScore, label: str, color: str) -> None:

@@ -26,13 +26,17 @@ def summary_json(folder: RunFolder) -> dict[str, Any]:
         "plan": description.plan,
         "wanted": len(description.modules),
         "trained": sum(f"modules/{entry.key}/manifest.json" in there for entry in description.modules),
+        "strategy": folder.config.serving.strategy,
         "accuracy": _accuracy(folder),
     }
 
 
 def summary_line(summary: dict[str, Any]) -> str:
     """Return the summary of a run in one line."""
-    score = "" if summary["accuracy"] is None else f", AllSeq {summary['accuracy']:.1%}"
+    from fedsgt.plans import STRATEGY_NAMES
+
+    name, found = STRATEGY_NAMES[summary["strategy"]], summary["accuracy"]
+    score = "" if found is None else f", {name} {found:.1%}"
     return (
         f"{summary['path']}: {summary['trained']} of {counted(summary['wanted'], 'module')}, "
         f"{counted(summary['clients'], 'client')}, {counted(summary['groups'], 'group')}, "
@@ -83,11 +87,13 @@ def run_text(folder: RunFolder) -> str:
 
 
 def _settings(folder: RunFolder, served: list[tuple[int, ...]]) -> list[str]:
+    from fedsgt.plans import STRATEGY_NAMES
     from fedsgt.reporting.comparison import peft_in_words
 
     description, config = folder.description, folder.config
     training, records = config.training, [sum(client.records) for client in description.clients]
     score, traffic = _accuracy(folder, served), _traffic(folder)
+    name = STRATEGY_NAMES[config.serving.strategy]
     return [
         f"data       {config.data.source}, {counted(description.labels, 'label')}, "
         f"{counted(len(records), 'client')} with {counted_range(min(records), max(records), 'record')}",
@@ -96,18 +102,18 @@ def _settings(folder: RunFolder, served: list[tuple[int, ...]]) -> list[str]:
         f"backbone   {config.model.backbone} {description.backbone[:12]}",
         f"modules    {peft_in_words(config)}, {counted(training.epochs, 'epoch')}, "
         f"{counted(training.rounds, 'round')} a phase",
-        *([] if score is None else [f"accuracy   {score:.1%} (AllSeq, see fedsgt evaluate)"]),
+        *([] if score is None else [f"accuracy   {score:.1%} ({name}, see fedsgt evaluate)"]),
         *([] if traffic is None else _traffic_lines(traffic)),
     ]
 
 
 def _accuracy(folder: RunFolder, served: list[tuple[int, ...]] | None = None) -> float | None:
-    """Return AllSeq's accuracy; None if what is live now, or `served`, was not evaluated."""
-    from fedsgt.reporting.status import current_evaluation
+    """Return the accuracy of the strategy in use; None if what is live now, or `served`, has none."""
+    from fedsgt.serving.evaluation import current_evaluation
 
     try:
         found = current_evaluation(folder, folder.live(), served)
-        return None if found is None else float(found["strategies"]["all"]["accuracy"])
+        return None if found is None else found.strategies[folder.config.serving.strategy].accuracy
     # A damaged ledger or evaluation must not keep a run from being listed.
     except (InputError, KeyError, TypeError):
         return None

@@ -10,14 +10,18 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from fedsgt.cli.views.evaluation import accuracy_words
+from fedsgt.plans import STRATEGY_NAMES
 from fedsgt.plans.plan import Prefix
+from fedsgt.reporting.advice import Urgency
 from fedsgt.reporting.module_tree import TreeRow, tree_rows
-from fedsgt.reporting.page import estimate, percent
+from fedsgt.reporting.page import estimate, expected_percent, percent, shown_names
 from fedsgt.reporting.status import RunStatus, State
 from fedsgt.runs.health import problem_lines
-from fedsgt.words import counted
+from fedsgt.words import counted, counted_range, printable
 
 ASSUMED = "a request hits one group, by the records left in it; one for a whole client hits more at once"
+URGENCY_STYLES: dict[Urgency, str] = {"now": "bold red", "soon": "bold yellow", "none": "bold green"}
 SEQUENCES, REQUESTS, AHEAD, FRAGILE = 20, 8, 10, 5  # most rows of each part
 STYLES: dict[State, str] = {
     "live": "green",
@@ -69,11 +73,12 @@ class StatusView:
         return Group(
             *(Text(line, "bold red") for line in problem_lines(found.health.problems)),
             headline(run, found),
-            Text(found.advice(), "bold"),
+            Text(found.advice(), URGENCY_STYLES[found.urgency]),
             *(
-                Text(f"PENDING: request no. {work.position} is in force; {work.words()}")
+                Text(f"PENDING: request no. {work.position} is in force; {work.words()}", "bold red")
                 for work in found.pending
             ),
+            *accuracy_lines(run, found),
             Text(),
             *self._tree(found),
             Text(),
@@ -90,10 +95,11 @@ class StatusView:
         lines.append(_legend(found, drawn))
         if len(drawn) > SEQUENCES:
             depths = sorted(map(len, found.prefixes))
+            live = counted_range(depths[0], depths[-1], "live module")
             lines.append(
                 Text(
-                    f"  {len(drawn) - SEQUENCES} more sequences; live modules of all {len(depths)}: "
-                    f"{depths[0]} to {depths[-1]}, half have {depths[len(depths) // 2]} or more"
+                    f"  {counted(len(drawn) - SEQUENCES, 'more sequence')}; all {len(depths)} have {live}, "
+                    f"half have {depths[len(depths) // 2]} or more"
                 )
             )
         return lines
@@ -150,14 +156,27 @@ def headline(run: Path, found: RunStatus) -> Text:
     )
 
 
+def accuracy_lines(run: Path, found: RunStatus) -> list[Text]:
+    """Return the accuracy of what is served, or how to get it, and a strategy that is clearly better."""
+    if found.exhausted:
+        return []
+    served, better = found.accuracy, found.better_strategy
+    if served is None or found.evaluation is None:
+        return [Text(f"accuracy not known; fedsgt evaluate {run} measures it", "dim")]
+    told = accuracy_words(served, found.strategy, found.evaluation.records)
+    lines = [Text.assemble("accuracy ", (f"{served.accuracy:.1%}", "bold"), f" ({told})")]
+    return [*lines, Text(f"{better.words()}.", URGENCY_STYLES["soon"])] if better else lines
+
+
 def status_line(run: Path, found: RunStatus) -> str:
     """Return a change in one line, for `--watch` into a file."""
     ahead = found.forecast
     alive = "" if found.exhausted else f"; P(alive after {len(ahead.alive) - 1} more) {ahead.alive[-1]:.1%}"
     served = counted(len(found.past.requests), "request")
+    right = "" if found.accuracy is None else f"; accuracy {found.accuracy.accuracy:.1%}"
     bad = len(found.health.problems)
     problems = f"; {counted(bad, 'module')} with a problem" if bad else ""
-    return f"position {found.position}: {headline(run, found).plain}, {served} served{alive}{problems}"
+    return f"position {found.position}: {headline(run, found).plain}, {served} served{alive}{right}{problems}"
 
 
 def _requests(found: RunStatus) -> list[RenderableType]:
@@ -165,15 +184,17 @@ def _requests(found: RunStatus) -> list[RenderableType]:
     if not served:
         return [Text("requests   none so far", "bold")]
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("request no.", "time", "deleted", "groups hit"):
+    # Short headings, so that a request stays in one line of 80 characters.
+    for name in ("request", "time", "client", "deleted", "groups"):
         table.add_column(name, no_wrap=name == "time", overflow="fold")
-    for name in ("died", "live after"):
+    for name in ("died", "live"):
         table.add_column(name, justify="right")
     for request in served[-REQUESTS:]:
         after = request.after.modules
         table.add_row(
             str(request.position),
             request.time[:16].replace("T", " "),
+            Text(printable(shown_names(request.clients))),
             request.deleted + ("" if request.complete else ", not destroyed yet"),
             ", ".join(map(str, request.groups)) or "none",
             str(request.modules_died),
@@ -187,15 +208,31 @@ def _requests(found: RunStatus) -> list[RenderableType]:
 def _ahead(found: RunStatus) -> list[RenderableType]:
     if found.exhausted:
         return []
-    forecast = found.forecast
+    forecast, ahead = found.forecast, found.evaluation.expected if found.evaluation else []
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in ("further requests", "P(still alive)", "expected live groups"):
         table.add_column(name, justify="right")
+    if ahead:
+        table.add_column("expected accuracy, if alive", justify="right")
     last = len(forecast.alive) - 1
     step = math.ceil(last / AHEAD)  # at most so many rows, whatever --requests says
     for count in sorted({*range(step, last + 1, step), last}):
-        table.add_row(str(count), percent(forecast.alive[count]), estimate(forecast.live_groups[count]))
-    return [table, Text(f"  {ASSUMED}\n", "dim")]
+        expected = found.expected_accuracy(count)
+        table.add_row(
+            str(count),
+            percent(forecast.alive[count]),
+            estimate(forecast.live_groups[count]),
+            *([expected_percent(expected) if expected else ""] if ahead else []),
+        )
+    return [table, Text(f"  {ASSUMED}{_expected_of(found)}\n", "dim")]
+
+
+def _expected_of(found: RunStatus) -> str:
+    """Return whose accuracies are expected, if that is not the strategy in use."""
+    expected = found.evaluation.expected_strategy if found.evaluation else None
+    if expected in (None, found.strategy):
+        return ""
+    return f"; expected accuracies are those of {STRATEGY_NAMES[expected]}"
 
 
 def _facts(found: RunStatus) -> Table:

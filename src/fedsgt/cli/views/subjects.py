@@ -11,6 +11,7 @@ from fedsgt.errors import InputError
 from fedsgt.words import counted
 
 if TYPE_CHECKING:
+    from fedsgt.reporting.accuracy import AccuracyChange
     from fedsgt.reporting.impact import Impact
     from fedsgt.runs.folder import RunFolder
     from fedsgt.unlearning.request import Deletion
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from fedsgt.unlearning.unlearn import Receipt
 
 
-def subject_json(outcome: SubjectOutcome) -> dict[str, Any]:
+def subject_json(outcome: SubjectOutcome, change: AccuracyChange | None = None) -> dict[str, Any]:
     """Return the outcome in one run, for programs."""
     return {
         "run": str(outcome.folder.path),
@@ -26,15 +27,15 @@ def subject_json(outcome: SubjectOutcome) -> dict[str, Any]:
         "message": outcome.message,
         "deleted_before": dict(outcome.gone),
         "unknown": list(outcome.unknown),
-        "answer": None if outcome.receipt is None else _answer_json(outcome.folder, outcome.receipt),
+        "answer": None if outcome.receipt is None else _answer_json(outcome.folder, outcome.receipt, change),
     }
 
 
-def _answer_json(folder: RunFolder, receipt: Receipt) -> dict[str, Any]:
+def _answer_json(folder: RunFolder, receipt: Receipt, change: AccuracyChange | None) -> dict[str, Any]:
     from fedsgt.unlearning.recovery import reason_of
 
     try:
-        return answer_json(folder, receipt)
+        return answer_json(folder, receipt, change)
     except (InputError, OSError) as error:  # the answers about the other runs must not be lost
         told = {
             name: getattr(receipt, name) for name in ("position", "time", "in_force", "pending", "records")
@@ -42,20 +43,20 @@ def _answer_json(folder: RunFolder, receipt: Receipt) -> dict[str, Any]:
         return told | {"problem": reason_of(error)}
 
 
-def subject_text(outcome: SubjectOutcome) -> str:
+def subject_text(outcome: SubjectOutcome, change: AccuracyChange | None = None) -> str:
     """Return the outcome in one run, in words."""
     words = {"refused": "NOT IN FORCE: ", "not known": "NOT KNOWN: ", "remote": "NOT DELETED: "}
     lines = [f"{outcome.folder.path}: {words.get(outcome.state, '')}{outcome.message}"]
     if outcome.receipt is not None:
-        lines += [_answer_text(outcome.folder, outcome.receipt), *warnings_of(outcome.receipt)]
+        lines += [_answer_text(outcome.folder, outcome.receipt, change), *warnings_of(outcome.receipt)]
     return "\n".join(lines)
 
 
-def _answer_text(folder: RunFolder, receipt: Receipt) -> str:
+def _answer_text(folder: RunFolder, receipt: Receipt, change: AccuracyChange | None) -> str:
     from fedsgt.unlearning.recovery import reason_of
 
     try:
-        return answer_text(folder, receipt)
+        return answer_text(folder, receipt, change).plain
     except (InputError, OSError) as error:  # the answers about the other runs must not be lost
         pending = f"; {receipt.pending}" if receipt.pending else ""
         return f"the deletion is in force{pending}; its details cannot be shown: {reason_of(error)}"

@@ -6,8 +6,9 @@ import sys
 from typing import Self
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 
+from fedsgt.cli.views.progress import TimeLeftColumn
 from fedsgt.engine.events import (
     ClientTrouble,
     ClientUpdated,
@@ -29,7 +30,7 @@ class Bars:
             TextColumn("{task.description:<10}"),
             BarColumn(),
             MofNCompleteColumn(),
-            TimeRemainingColumn(),
+            TimeLeftColumn(),
         )
         # The bars vanish at the end, where a summary takes their place.
         self.progress = Progress(*columns, console=console, transient=True)
@@ -65,7 +66,8 @@ class Bars:
 
     def _checked(self, share: float) -> None:
         if "checking" not in self.bars:
-            self.bars["checking"] = self.progress.add_task("checking", total=100)
+            left = self.tally.checking.left
+            self.bars["checking"] = self.progress.add_task("checking", total=100, left=left)
         self.progress.update(self.bars["checking"], completed=int(100 * share), visible=share < 1)
 
     def _begin(self, work: WorkBegun) -> None:
@@ -76,7 +78,8 @@ class Bars:
             "records": work.records,
         }
         for name, total in totals.items():
-            self.bars[name] = self.progress.add_task(name, total=total)
+            left = self.tally.time.left if name == "records" else None  # one estimate, of the whole
+            self.bars[name] = self.progress.add_task(name, total=total, left=left)
         self.progress.update(self.bars["sequences"], completed=len(work.finished))
 
     def _print(self, text: str) -> None:

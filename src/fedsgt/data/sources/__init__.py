@@ -1,113 +1,130 @@
-"""Open a source of records: the embedded digits, parquet files, or a data set of the hub."""
+"""Open a source of records: files and folders here, the embedded digits, or a data set of the hub."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from fedsgt.data.dataset import Columns, Dataset
-from fedsgt.data.sources.arrow import dataset_from_arrow
+from fedsgt.data.dataset import Choice, Columns, Dataset
+from fedsgt.data.sources.csv_files import csv_columns, read_csv
 from fedsgt.data.sources.digits import PARTS, load_digits
-from fedsgt.data.sources.hub import open_hub, read_split
-from fedsgt.data.sources.parquet import SUFFIX, parts_of, read_parquet
+from fedsgt.data.sources.files import TRAIN, Format, format_of
+from fedsgt.data.sources.hub import open_hub, read_saved, read_split, saved_columns
+from fedsgt.data.sources.image_folders import read_image_folder
+from fedsgt.data.sources.json_lines import jsonl_columns, read_jsonl
+from fedsgt.data.sources.parquet import open_parquet, parquet_columns
+from fedsgt.data.sources.parts import (
+    ALLOWED,
+    DIGITS,
+    Split,
+    choose_part,
+    is_place,
+    local_parts,
+    place_of_test,
+)
+from fedsgt.data.sources.table import Table, dataset_from_table, names_in
 from fedsgt.errors import InputError
+from fedsgt.files.places import missing_place
+from fedsgt.words import counted
 
-DIGITS = "digits"
+
+@dataclass(frozen=True)
+class LocalFormat:
+    """How one format is read."""
+
+    read: Callable[[Path, Sequence[str], Sequence[str], Mapping[str, str] | None], Table]
+    """Returns the wanted columns and the optional ones; the last argument has hints for missing ones."""
+    columns: Callable[[Path], list[str]]
+    """Returns the names of all columns."""
+
+
+FORMATS: dict[Format, LocalFormat] = {
+    "csv": LocalFormat(read_csv, csv_columns),
+    "jsonl": LocalFormat(read_jsonl, jsonl_columns),
+    "parquet": LocalFormat(open_parquet, parquet_columns),
+    "saved": LocalFormat(read_saved, saved_columns),
+    "images": LocalFormat(lambda folder, *_: read_image_folder(folder), lambda folder: []),
+}
+"""The formats of local files and folders."""
 
 
 def load_dataset(
     source: str,
     columns: Columns,
     *,
-    split: Literal["train", "test", "public"] = "train",
+    split: Split = TRAIN,
     test: str | None = None,
+    test_share: float | None = None,
     labels: int | None = None,
+    label_names: Sequence[str] | None = None,
     limit: int | None = None,
 ) -> Dataset:
     """Return the records of one split, in the order of their ids.
 
-    `test` names the test split: a parquet file or a part of the source; by default the part called test, or
-    else validation. `labels` overrides the number of labels that the source declares. Digits have columns of
-    their own; their part `public` is held by no client.
+    `test` names the test split: a file, a folder, or a part of the source; by default it is the part called
+    test, or else validation. If there is none, the share `test_share` of the training part is split off by a
+    hash of the ids; without a share all of that part is for training. `labels` and `label_names` override
+    what the source declares. Digits have columns of their own; no client holds their part `public`.
     """
     if limit is not None and limit < 1:
         raise InputError(f"limit is {limit}; allowed: at least 1 record")
-    wanted: tuple[str, ...] = (split,)
-    if split == "test":
-        wanted = ("test", "validation") if test is None else (test,)
+    testing, share = split == "test", None
     # A test file of its own goes with every source, also with one that has a test part.
-    if split == "test" and test is not None and _is_path(test):
-        file = _existing_file(test, "data.test")
-        rows, where = read_parquet(file, columns.names()), str(file)
+    if testing and test is not None and is_place(test):
+        rows = read_part(place_of_test(test), columns)
     elif source == DIGITS:
-        _check_no_owners(columns)
-        return load_digits(_part(wanted, PARTS, DIGITS), labels=labels, limit=limit)
+        check_no_owners(columns)
+        part, _ = choose_part(PARTS, DIGITS, split, test, None)
+        return load_digits(part, labels=labels, label_names=label_names, limit=limit)
     else:
-        rows, where = _read_part(source, wanted, columns.names())
-    return dataset_from_arrow(rows, columns, where=where, labels=labels, limit=limit)
+        parts = _openers(source)
+        part, share = choose_part(parts, source, split, test, test_share)
+        rows = parts[part](columns)
+    choice = Choice(limit, share, testing)
+    found = dataset_from_table(rows, columns, labels=labels, label_names=label_names, choice=choice)
+    if testing and not found.records:
+        kept = f"none of its {counted(len(rows), 'record')} is kept for testing (data.test_share is {share})"
+        raise InputError(f"{rows.where}: {kept if share else 'there are no rows'}; set data.test to a file")
+    return found
 
 
-def _read_part(source: str, wanted: tuple[str, ...], columns: tuple[str, ...]) -> tuple[Any, str]:
-    """Return the rows of the first wanted part that the source has, and where they are, for messages."""
-    path = Path(source).expanduser()
-    if path.is_dir():
-        parts = parts_of(path)
-        file = parts[_part(wanted, parts, source)]
-    # A file that is there wins over a data set of the same name on the hub: nothing is downloaded by
-    # surprise.
-    elif path.exists() or _is_path(source):
-        file = _single_file(source, wanted)
-    else:
-        splits = open_hub(source)
-        part = _part(wanted, splits, source)
-        where = f"{source} ({part})"
-        return read_split(splits[part], columns, where), where
-    return read_parquet(file, columns), str(file)
+def read_part(path: Path, columns: Columns) -> Table:
+    """Return the rows of a file, or of a folder that is one part of a source."""
+    found = format_of(path)
+    if found is None:
+        if not path.exists():
+            raise InputError(missing_place(str(path), allowed=ALLOWED))
+        raise InputError(f"{path} is of no known format; allowed: {ALLOWED}")
+    return FORMATS[found].read(path, columns.names(), (), columns.hints())
 
 
-def _single_file(source: str, wanted: tuple[str, ...]) -> Path:
-    file = _existing_file(source, "data.source")
-    # One file would have to serve for training and testing, and then the accuracy would mean nothing.
-    if wanted != ("train",):
-        raise InputError(
-            f"data.source {source!r} is one file and has no part {_either(wanted)}; "
-            "set data.test to a parquet file"
-        )
-    return file
+def read_names(path: Path, *columns: str) -> list[list[str]]:
+    """Return columns of ids or owners of a file or folder that is one part of a source."""
+    found = format_of(path)
+    if found is None:
+        raise InputError(f"{path} is not there, or of no known format")
+    table = FORMATS[found].read(path, columns, (), None)
+    return [names_in(table, column) for column in columns]
 
 
-def _check_no_owners(columns: Columns) -> None:
+def _openers(source: str) -> Mapping[str, Callable[[Columns], Table]]:
+    """Return a function for each part of the source that reads its rows."""
+    parts = local_parts(source)
+    if parts is not None:
+        return {name: partial(read_part, part) for name, part in parts.items()}
+    splits = open_hub(source)
+    return {name: partial(_read_hub, splits[name], f"{source} ({name})") for name in splits}
+
+
+def _read_hub(split: Any, where: str, columns: Columns) -> Table:
+    return read_split(split, columns.names(), where, (), columns.hints())
+
+
+def check_no_owners(columns: Columns) -> None:
+    """Refuse the digits where records must have owners."""
     if columns.client is not None:
         raise InputError(
             f"{DIGITS} has no column {columns.client!r}: its records have no owners; "
             "allowed for data.partition: iid or dirichlet"
         )
-
-
-def _is_path(text: str) -> bool:
-    """Return whether the text means a file or folder, there or not; the hub is not asked for such a text."""
-    # A name such as "mnist" is asked of the hub only after no file of that name was found.
-    return text.startswith((".", "~")) or text.endswith(SUFFIX) or Path(text).is_absolute()
-
-
-def _existing_file(text: str, key: str) -> Path:
-    path = Path(text).expanduser()
-    if not path.exists():
-        raise InputError(f"{key} {text!r} does not exist; allowed: a {SUFFIX} file or a folder of them")
-    if not path.is_file() or path.suffix != SUFFIX:
-        raise InputError(f"{key} {text!r} is not a {SUFFIX} file")
-    return path
-
-
-def _part(wanted: tuple[str, ...], present: Iterable[str], where: str) -> str:
-    """Return the first wanted part that the source has."""
-    names = list(present)
-    for name in wanted:
-        if name in names:
-            return name
-    raise InputError(
-        f"data.source {where!r} has no part {_either(wanted)}; its parts: {', '.join(names) or 'none'}"
-    )
-
-
-def _either(names: tuple[str, ...]) -> str:
-    return " or ".join(names)

@@ -1,6 +1,9 @@
 """The embedded data set: scikit-learn's 1,797 handwritten digits of 8x8 grey pixels."""
 
-from collections.abc import Iterable
+import gzip
+from collections.abc import Iterable, Sequence
+from importlib.util import find_spec
+from pathlib import Path
 
 from fedsgt.data.dataset import Dataset, rows_to_use
 from fedsgt.data.records import Record
@@ -13,21 +16,44 @@ LABELS = 10
 PARTS = {"train": (0, 1, 2), "public": (3,), "test": (4,)}
 # Uncompressed, so that the bytes depend on no compressor's version.
 _PGM_HEADER = b"P5 8 8 255\n"
+_FILE = Path("datasets", "data", "digits.csv.gz")  # inside scikit-learn
 
 
-def load_digits(part: str, *, labels: int | None, limit: int | None) -> Dataset:
+def load_digits(
+    part: str, *, labels: int | None, label_names: Sequence[str] | None, limit: int | None
+) -> Dataset:
     """Return one part of the digits; each image is a PGM file."""
-    if labels not in (None, LABELS):
-        raise InputError(
-            f"data.labels is {labels}, but digits has {LABELS} labels; allowed: {LABELS} or none"
-        )
-    data = require("sklearn.datasets").load_digits()
-    indices = [index for index in range(len(data.target)) if index % 5 in PARTS[part]]
-    ids = [f"digits-{index:04d}" for index in indices]
-    # Python numbers, not numpy's: labels are hashed and written to JSON.
-    images, targets = data.data[indices].astype(int).tolist(), data.target[indices].tolist()
-    records = (Record(ids[row], (_pgm(images[row]),), targets[row]) for row in rows_to_use(ids, limit))
-    return Dataset(tuple(records), LABELS, tuple(map(str, range(LABELS))))
+    check_labels(labels, label_names)
+    names = tuple(label_names or map(str, range(LABELS)))
+    chosen = [(index, row) for index, row in enumerate(_rows()) if index % 5 in PARTS[part]]
+    ids = [f"digits-{index:04d}" for index, _ in chosen]
+    records = []
+    for number in rows_to_use(ids, limit):
+        *pixels, label = chosen[number][1]
+        records.append(Record(ids[number], (_pgm(pixels),), label))
+    return Dataset(tuple(records), LABELS, names)
+
+
+def check_labels(labels: int | None, label_names: Sequence[str] | None) -> None:
+    """Refuse another number of labels than the digits have."""
+    named = None if label_names is None else len(label_names)
+    for key, given in (("data.labels", labels), ("the number of data.label_names", named)):
+        if given not in (None, LABELS):
+            raise InputError(f"{key} is {given}, but digits has {LABELS} labels; allowed: {LABELS} or none")
+
+
+def _rows() -> list[list[int]]:
+    """Return the pixels of each digit followed by its label."""
+    # The file is read here, because importing scikit-learn takes a second.
+    package = find_spec("sklearn")
+    file = Path(package.origin).parent / _FILE if package is not None and package.origin else None
+    if file is None or not file.is_file():
+        data = require("sklearn.datasets").load_digits()
+        # Python numbers, not numpy's: labels are hashed and written to JSON.
+        pairs = zip(data.data.astype(int).tolist(), data.target.tolist(), strict=True)
+        return [[*pixels, label] for pixels, label in pairs]
+    with gzip.open(file, "rt", encoding="ascii") as lines:
+        return [[int(value) for value in line.split(",")] for line in lines]
 
 
 def _pgm(pixels: Iterable[int]) -> bytes:

@@ -19,7 +19,7 @@ from fedsgt.engine.rounds import RefusedUpdate, RoundStarter, check_distance, ch
 from fedsgt.engine.task import Result, RoundFailed, Task, Update
 from fedsgt.errors import BackboneChanged, InputError
 from fedsgt.files.tensors import Tensors
-from fedsgt.words import LONGEST_MESSAGE, printable
+from fedsgt.words import LONGEST_MESSAGE, counted, printable
 
 ALL_AT_ONCE = 1_000_000  # tasks: the more share a message, the fewer rounds a training takes
 
@@ -149,7 +149,7 @@ class FlowerEngine:
         try:
             if update.records != opened.records[client]:
                 told, known = update.records, opened.records[client]
-                raise RefusedUpdate(client, f"it says {told} records; it registered {known}")
+                raise RefusedUpdate(client, f"it says {counted(told, 'record')}; it registered {known}")
             check_update(opened.start, update)
             check_distance(opened.start, update, self.settings.largest_update)
             opened.add(update)

@@ -107,6 +107,7 @@ def encode_answer(answer: TrainingAnswer) -> RecordDict:
             # The text that `repr` gives keeps every bit of a float.
             "loss": repr(float(update.loss)),
             "seconds": round(update.seconds, 4),
+            "preparing": round(update.preparing, 4),
         }
         for key, update in answer.updates.items()
     }
@@ -130,6 +131,7 @@ def decode_answer(content: RecordDict, client: str, most_bytes: int) -> Training
                 _whole(entry["records"]),
                 float(entry["loss"]),
                 float(entry["seconds"]),
+                float(entry.get("preparing", 0.0)),  # clients of earlier versions do not say it
             )
             for key, entry in said["updates"].items()
         }

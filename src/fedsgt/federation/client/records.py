@@ -19,13 +19,14 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from fedsgt.data import ROW, Client, Columns, Record, load_dataset, record_hash
 from fedsgt.data.fingerprints import check_salt
-from fedsgt.data.sources.parquet import read_parquet, rewrite_parquet, training_file
+from fedsgt.data.sources import FORMATS, read_names
+from fedsgt.data.sources.erasure import erase_records, images_kept, planned_action, why_kept
+from fedsgt.data.sources.files import format_of, training_files
 from fedsgt.errors import InputError, ShareableError
 from fedsgt.federation.settings import ClientSettings
 from fedsgt.files.durable import read_limited
 from fedsgt.files.encoding import frames
 from fedsgt.files.formats import check_format
-from fedsgt.files.optional import require
 from fedsgt.runs.artefacts import bury_activations
 from fedsgt.store import Folder
 from fedsgt.words import first_problem
@@ -143,8 +144,9 @@ class ClientRecords:
         """Return the records in the source that are not withdrawn, registered or not."""
         data, gone = self.settings.data, self.withdrawn(run)
         try:
-            columns = Columns(self._inputs(), data.id_column, data.label_column)
-            found = load_dataset(data.source, columns, labels=labels).records
+            found = load_dataset(
+                data.source, self._columns(), labels=labels, label_names=data.label_names
+            ).records
         except (InputError, OSError) as error:
             raise UnreadableSource(str(error)) from error
         return [record for record in found if self.hash_of(record.id) not in gone]
@@ -267,17 +269,22 @@ class ClientRecords:
         return self.settings.folder / "cache"
 
     def _file(self) -> Path | None:
-        """Return the local parquet file with the client's records; None if there is none to be seen."""
+        """Return the local file or folder with the client's records; None if there is none to be seen."""
         try:
-            return training_file(self.settings.data.source)
+            return training_files(self.settings.data.source)
         except OSError:  # a folder above it may not be entered
             return None
 
     def told_of_file(self, run: str | None = None) -> str:
-        """Return in words what a withdrawal does to the client's own file (definition 13)."""
+        """Return in words what a withdrawal does to the client's own file or folder (definition 13)."""
         path, reason = self._file(), self._why_left(run)
-        name = "the source" if path is None else path.name
-        return f"{name}: " + (f"not changed, {reason}" if reason else "rewritten without the withdrawn rows")
+        if path is None or reason is not None:
+            return f"{'the source' if path is None else path.name}: not changed, {reason}"
+        if planned_action(path) == "removed":
+            return f"{path.name}: the withdrawn images are removed"
+        columns = self._columns()
+        images = images_kept(path, columns.inputs if columns.images else ())
+        return f"{path.name}: rewritten without the withdrawn rows" + (f", but {images}" if images else "")
 
     def _why_left(self, run: str | None) -> str | None:
         """Return why the file keeps withdrawn rows; None if they are taken out of it."""
@@ -287,11 +294,12 @@ class ClientRecords:
         if data.erase == "tombstone":
             return "the rows are left out when it is read (data.erase is tombstone)"
         if path is None or data.id_column == ROW:
-            return "as it is no parquet file here, or its ids are row numbers"
-        if not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
-            return "as it cannot be written: take the rows out of it yourself"
+            return "as it is no file or folder here, or its ids are row numbers"
+        kept = why_kept(path)
+        if kept is not None:
+            return f"as {kept}"
         try:
-            read_parquet(path, [])  # the schema alone, without any column
+            _columns_in(path)
         except InputError:
             return "as it cannot be read: take the rows out of it yourself"
         return None
@@ -299,18 +307,18 @@ class ClientRecords:
     def _erase(self, run: str | None) -> str:
         """Remove from the file the records that no run may learn from, and tell what happened to it."""
         path, column = self._file(), self.settings.data.id_column
+        told = self.told_of_file(run)  # before, since an emptied file may not tell what its columns were
         # After a stop, a withdrawal from all runs may still have rows to take out, whatever is withdrawn now.
-        if path is not None and self._why_left(None) is None:
-            gone = frozenset(self._withdrawn().everywhere)
-            # The deletion is in force at the server: an error here is told, and undoes nothing.
-            try:
-                ids = map(str, read_parquet(path, [column]).column(column).to_pylist())
-                found = {name for name in ids if self.hash_of(name) in gone}
-                if found:  # without any of these records, the file is not written again
-                    rewrite_parquet(path, column, found)
-            except InputError as error:
-                return f"{path.name}: NOT rewritten ({error})"
-        return self.told_of_file(run)
+        if path is None or self._why_left(None) is not None:
+            return told
+        gone = frozenset(self._withdrawn().everywhere)
+        # The deletion is in force at the server: an error here is told, and undoes nothing.
+        try:
+            (ids,) = read_names(path, column)
+            answers = erase_records(path, column, {name for name in ids if self.hash_of(name) in gone})
+        except InputError as error:
+            return f"{path.name}: NOT rewritten ({error})"
+        return told + "".join(f", but {answer.reason}" for answer in answers if answer.rows and answer.reason)
 
     def _withdrawn(self) -> Withdrawn:
         try:
@@ -318,14 +326,25 @@ class ClientRecords:
         except KeyError:
             return Withdrawn()
 
-    def _inputs(self) -> tuple[str, ...]:
-        """Return the input columns: those of the settings, or else `sentence` or `image`, as in the file."""
-        given, path = self.settings.data.input_columns, self._file()
-        if given is not None or path is None:
-            return tuple(given or ["image"])
-        arrow = require("pyarrow")
+    def _columns(self) -> Columns:
+        """Return the columns to read; if no input is set, it is `sentence` or `image`, as in the file."""
+        data = self.settings.data
+        inputs = tuple(data.input_columns or [self._usual_input()])
+        images = data.task == "image" if data.task is not None else inputs == ("image",)
+        return Columns(inputs, data.id_column, data.label_column, images=images)
+
+    def _usual_input(self) -> str:
+        task, path = self.settings.data.task, self._file()
+        if task is not None or path is None:
+            return "sentence" if task == "text" else "image"
         try:
-            names = require("pyarrow.parquet").read_schema(path).names
-        except (OSError, arrow.ArrowException):
+            names = _columns_in(path)
+        except (InputError, OSError):
             names = []  # an unreadable file is reported when its rows are read
-        return ("sentence",) if "sentence" in names and "image" not in names else ("image",)
+        return "sentence" if "sentence" in names and "image" not in names else "image"
+
+
+def _columns_in(path: Path) -> list[str]:
+    """Return the names of the columns of a file; raise `InputError` if it cannot be read."""
+    found = format_of(path)
+    return FORMATS[found].columns(path) if found else []

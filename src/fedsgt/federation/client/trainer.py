@@ -16,7 +16,7 @@ from fedsgt.build.targets import make_recipe
 from fedsgt.config import Config
 from fedsgt.config.sections import Engine, Privacy
 from fedsgt.data import Client
-from fedsgt.data.sources.parquet import training_file
+from fedsgt.data.sources.files import stamps_of, training_files
 from fedsgt.engine.flower.messages import TrainingAnswer, TrainingOrder
 from fedsgt.engine.flower.node import PoolNode
 from fedsgt.engine.pool import Inline, Pool, Processes
@@ -189,6 +189,6 @@ class ClientTrainer:
 
     def _stamps(self) -> list[list[int]]:
         """Return the stamps of the files that decide which records the client has."""
-        paths = (self.settings.folder / WITHDRAWN, training_file(self.settings.data.source))
-        found = [path.stat() for path in paths if path is not None and path.exists()]
-        return [[entry.st_ino, entry.st_mtime_ns, entry.st_size] for entry in found]
+        paths = (self.settings.folder / WITHDRAWN, training_files(self.settings.data.source))
+        found = [stamps_of(path) for path in paths if path is not None and path.exists()]
+        return [list(stamp) for stamps in found for stamp in stamps]

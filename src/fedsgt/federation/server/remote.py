@@ -29,6 +29,7 @@ from fedsgt.runs.folder import RunFolder
 from fedsgt.runs.records import ClientData
 from fedsgt.runs.register import Registers
 from fedsgt.runs.state import DeletedData
+from fedsgt.words import counted
 
 
 class RemoteClients:
@@ -57,14 +58,17 @@ class RemoteClients:
         registers: Registers | None = None,  # the clients keep their own
     ) -> ClientData:
         """Let every client register its slices, without the records that were deleted."""
-        if run.data.labels is None:
+        labels = run.data.label_count
+        if labels is None:
             raise InputError("data.labels: not given; with remote clients the server cannot count them")
         # By name for a new run, so that a client's number does not depend on who connects first.
         names = sorted(self.keys) if known is None else [client.name for client in known.clients]
-        if known is None and len(names) != run.data.clients:
+        if known is None and run.data.clients not in (None, len(names)):
             raise InputError(
-                f"data.clients is {run.data.clients}, but the server knows the keys of {len(names)} clients"
+                f"data.clients is {run.data.clients}, but the server knows the keys of "
+                f"{counted(len(names), 'client')}"
             )
+        run = run.with_clients(len(names))
         self.erased = {names[number]: gone for number, gone in (erased or {}).items()}
         if known is not None:
             self._check_keys(known)
@@ -73,7 +77,8 @@ class RemoteClients:
         left = {name: client for name, client in gone.items() if client is not None}
         abouts = {name: self._about(run, known, name, slices[name]) for name in names if name not in left}
         clients = self._registered(run, known, abouts) | left
-        return ClientData((), run.data.labels, None, tuple(clients[name] for name in names))
+        label_names = None if run.data.label_names is None else tuple(run.data.label_names)
+        return ClientData((), labels, label_names, tuple(clients[name] for name in names))
 
     @contextmanager
     def engine(self, folder: RunFolder, prepared: Prepared, tell: Listener) -> Iterator[FlowerEngine]:
@@ -103,7 +108,7 @@ class RemoteClients:
             "run": known.id if known else "",
             "client": client,
             "slices": slices,
-            "labels": run.data.labels,
+            "labels": run.data.label_count,
             "erased": {"slices": sorted(gone.slices), "records": sorted(gone.records)},
             "settings": run.model_dump(mode="json", include=set(SENT_SECTIONS)),
         }

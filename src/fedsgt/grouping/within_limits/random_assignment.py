@@ -12,6 +12,7 @@ from fedsgt.errors import InputError
 from fedsgt.grouping.problem import Hints, Ints, Problem
 from fedsgt.grouping.within_limits import integer_program
 from fedsgt.grouping.within_limits.packing import fill, hardest_first, lay_in_line, pack
+from fedsgt.words import counted
 
 # Tries to lay clients in a line before packing, and clients packed over all tries of packing.
 LINES = 3
@@ -50,7 +51,8 @@ def find_assignment(problem: Problem, rng: np.random.Generator) -> Ints:
 def _solve_exactly(problem: Problem, stuck: int, rng: np.random.Generator) -> Ints:
     """Decide by integer programme; name the client that packing could not place if there is no way."""
     slices, limit = problem.slices[stuck], problem.limits[stuck]
-    where = f"client {problem.name(stuck)}: {slices} slices in at most {limit} of {problem.groups} groups"
+    groups = counted(problem.groups, "group")
+    where = f"client {problem.name(stuck)}: {counted(int(slices), 'slice')} in at most {limit} of {groups}"
     try:
         pieces = integer_program.solve(problem)
     except integer_program.Undecided:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import os
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
@@ -12,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from fedsgt.data.sources import parquet as module
-from fedsgt.data.sources.parquet import other_links, rewrite_parquet, sweep_rewrites
+from fedsgt.data.sources.rewrite import rewrite_file
+from fedsgt.data.sources.rewrite_parquet import ParquetCut
 from fedsgt.errors import InputError
 
 pa = import_module("pyarrow")
@@ -99,7 +98,7 @@ def test_no_byte_of_a_deleted_row_is_left(tmp_path: Path, name: str, compression
     write(path, COLUMNS[name](), compression=compression)
     before = parquet.read_table(path)
     assert any(trace in everything_in(path) for trace in TRACES)
-    assert rewrite_parquet(path, "id", {"a", "c", "not there"}) == 2
+    assert rewrite_file(path, "id", {"a", "c", "not there"}) == 2
     found = everything_in(path)
     assert [trace for trace in TRACES if trace in found] == []
     after = parquet.read_table(path)
@@ -119,7 +118,7 @@ def test_deleted_ids_of_every_type_are_gone(tmp_path: Path, kind: str) -> None:
     # One row group for each two rows, so that the dictionaries of several are cut.
     parquet.write_table(pa.table({"id": ids, "label": [0] * 5}), path, compression="none", row_group_size=2)
     gone = {str(ids[0].as_py()), str(ids[2].as_py())}
-    assert rewrite_parquet(path, "id", gone) == 2
+    assert rewrite_file(path, "id", gone) == 2
     assert [trace for trace in TRACES if trace in everything_in(path)] == []
     assert parquet.read_table(path).column("id").to_pylist() == [ids[row].as_py() for row in (1, 3, 4)]
     assert [parquet.read_metadata(path).row_group(i).num_rows for i in range(3)] == [1, 1, 1]
@@ -132,7 +131,7 @@ def test_several_row_groups_with_inner_dictionaries_can_still_be_read_whole(
     path = tmp_path / "train.parquet"
     # Arrow reads such columns over several row groups only if they are stored without dictionaries.
     write(path, COLUMNS[name](), row_group_size=2, use_dictionary=False)
-    assert rewrite_parquet(path, "id", {"a"}) == 1
+    assert rewrite_file(path, "id", {"a"}) == 1
     with parquet.ParquetFile(path) as file:
         assert file.read().column("id").to_pylist() == ["b", "c", "d", "e"]
 
@@ -141,7 +140,7 @@ def test_categories_keep_their_order(tmp_path: Path) -> None:
     path = tmp_path / "train.parquet"
     levels = categories(pa.array(["low", "none", "high", "middle", "top"]), ordered=True)
     write(path, levels.take(pa.array([4, 1, 3, 2, 0])))
-    rewrite_parquet(path, "id", {"c"})
+    rewrite_file(path, "id", {"c"})
     column = parquet.read_table(path).column("column").combine_chunks()
     assert column.type.ordered
     assert column.dictionary.to_pylist() == ["low", "none", "high", "top"]
@@ -157,7 +156,7 @@ def test_a_frame_of_pandas_comes_back_without_its_deleted_rows(tmp_path: Path) -
     frame.attrs["first"] = LEAST
     frame.to_parquet(path, compression=None)
     assert LEAST.encode() in parquet.read_schema(path).metadata[b"pandas"]
-    rewrite_parquet(path, "id", {"a", "c"})
+    rewrite_file(path, "id", {"a", "c"})
     assert [trace for trace in TRACES if trace in everything_in(path)] == []
     found = pandas.read_parquet(path)
     assert found.index.tolist() == ["b", "d", "e"]
@@ -172,7 +171,7 @@ def test_metadata_that_quotes_a_deleted_row_goes_and_the_rest_stays(tmp_path: Pa
     schema = pa.schema([pa.field("id", pa.int64()), field], metadata=told)
     rows = pa.table({"id": [7, 8, 9], "text": [LEAST, "é-7", GREATEST]}, schema=schema)
     parquet.write_table(rows, path)
-    assert rewrite_parquet(path, "id", {"7", "9"}) == 2
+    assert rewrite_file(path, "id", {"7", "9"}) == 2
     found = parquet.read_schema(path)
     assert set(found.metadata) == {b"huggingface", b"version"}
     assert found.field("text").metadata[b"unit"] == b"words"
@@ -193,112 +192,29 @@ def test_values_that_equal_nothing_and_nulls_stay_as_they_are(tmp_path: Path) ->
     }
     parquet.write_table(pa.table(rows), path)
     before = repr(parquet.read_table(path).to_pylist()[:2] + parquet.read_table(path).to_pylist()[3:])
-    assert rewrite_parquet(path, "id", {"c"}) == 1
+    assert rewrite_file(path, "id", {"c"}) == 1
     assert repr(parquet.read_table(path).to_pylist()) == before
 
 
-def test_without_any_of_the_rows_nothing_is_written(tmp_path: Path) -> None:
-    path = tmp_path / "train.parquet"
-    write(path, COLUMNS["string"]())
-    before = path.stat()
-    assert rewrite_parquet(path, "id", {"not there"}) == 0
-    assert path.stat() == before
-
-
-def test_mode_and_name_stay_and_a_link_is_followed(tmp_path: Path) -> None:
-    path, link, other = (tmp_path / name for name in ("train.parquet", "link.parquet", "other"))
-    write(path, COLUMNS["string"]())
-    path.chmod(0o640)
-    link.symlink_to(path)
-    assert other_links(path) == 0
-    os.link(path, other)
-    assert other_links(path) == 1
-    assert rewrite_parquet(link, "id", {"c"}) == 1
-    assert link.is_symlink()
-    assert path.stat().st_mode & 0o777 == 0o640
-    # Another name leads to the old file, whose content stays: whoever answers must say so.
-    assert other_links(path) == 0
-    assert parquet.read_table(other).num_rows == 5
-    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["link.parquet", "other", "train.parquet"]
-
-
-def test_the_new_file_is_private_while_it_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "train.parquet"
-    seen: list[tuple[str, int]] = []
-    write(path, COLUMNS["string"]())
-    path.chmod(0o644)
-    inner = module._write
-
-    def note(*arguments: Any) -> None:
-        seen.extend((entry.suffix, entry.stat().st_mode & 0o777) for entry in tmp_path.glob(".*"))
-        inner(*arguments)
-
-    monkeypatch.setattr(module, "_write", note)
-    rewrite_parquet(path, "id", {"c"})
-    assert seen == [(".erasing", 0o600)]
-
-
-def damage(source: Any, masks: Any, schema: Any, new: Any) -> None:
+def damage(cut: ParquetCut, new: Any) -> None:
     """Write a file that still has every row."""
-    parquet.write_table(source.read(), new)
+    parquet.write_table(cut._source.read(), new)
 
 
-def fill_disk(*_arguments: Any) -> None:
-    raise OSError(28, "No space left on device")
+def forget_a_row(cut: ParquetCut, new: Any) -> None:
+    """Write a file that lacks one of the rows that stay."""
+    parquet.write_table(cut._source.read().slice(3), new)
 
 
-@pytest.mark.parametrize(
-    ("wrong", "reason"), [(damage, "does not read as it was to be"), (fill_disk, "No space left on device")]
-)
-def test_a_new_file_that_is_wrong_does_not_take_the_place_of_the_old(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: Callable[..., None], reason: str
+@pytest.mark.parametrize("wrong", [damage, forget_a_row])
+def test_a_new_file_with_other_rows_does_not_take_the_place_of_the_old(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: Callable[..., None]
 ) -> None:
     path = tmp_path / "train.parquet"
     write(path, COLUMNS["string"]())
     before = path.read_bytes()
-    monkeypatch.setattr(module, "_write", wrong)
-    with pytest.raises(InputError, match=rf"train\.parquet: deleted records cannot.*{reason}.*not changed"):
-        rewrite_parquet(path, "id", {"c"})
+    monkeypatch.setattr(ParquetCut, "write", wrong)
+    with pytest.raises(InputError, match=r"not read as it was to be written\); the file was not"):
+        rewrite_file(path, "id", {"c"})
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]
-
-
-def test_a_file_that_another_program_changes_meanwhile_stays(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path, theirs = tmp_path / "train.parquet", tmp_path / "theirs.parquet"
-    write(path, COLUMNS["string"]())
-    write(theirs, COLUMNS["category"]())
-    inner = module._write
-
-    def replaced(*arguments: Any) -> None:
-        inner(*arguments)
-        theirs.replace(path)
-
-    monkeypatch.setattr(module, "_write", replaced)
-    with pytest.raises(InputError, match="another program changed it meanwhile; try again"):
-        rewrite_parquet(path, "id", {"c"})
-    assert parquet.read_table(path).schema.field("column").type == COLUMNS["category"]().type
-
-
-@pytest.mark.parametrize("content", [b"no parquet", None])
-def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, content: bytes | None) -> None:
-    path = tmp_path / "train.parquet"
-    if content is not None:
-        path.write_bytes(content)
-    with pytest.raises(InputError, match=r"train\.parquet: deleted records cannot be taken out of it \("):
-        rewrite_parquet(path, "id", {"c"})
-
-
-def test_remains_of_killed_rewrites_are_swept(tmp_path: Path) -> None:
-    path = tmp_path / "train.parquet"
-    write(path, COLUMNS["string"]())
-    others = [tmp_path / f".{'0' * 16}.test.parquet.erasing", tmp_path / ".train.parquet"]
-    remains = [tmp_path / f".{'0' * 16}.train.parquet.erasing", tmp_path / ".train.parquet.erasing"]
-    for file in (*others, *remains):
-        file.write_text("records")
-    assert sweep_rewrites(path) == 2
-    remains[0].write_text("records")
-    assert rewrite_parquet(path, "id", {"c"}) == 1
-    assert sorted(tmp_path.iterdir()) == sorted([path, *others])
-    assert sweep_rewrites(path) == sweep_rewrites(tmp_path / "nowhere" / "train.parquet") == 0

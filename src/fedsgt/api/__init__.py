@@ -1,0 +1,1 @@
+"""The public Python interface, which `fedsgt` exports and the command line calls."""

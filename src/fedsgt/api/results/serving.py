@@ -1,0 +1,178 @@
+"""Results of predictions and evaluations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, overload
+
+from fedsgt.api.results.shown import accuracy_text, table
+from fedsgt.plans import STRATEGY_NAMES
+from fedsgt.words import counted
+
+if TYPE_CHECKING:
+    from fedsgt.serving.accuracy import Accuracy
+    from fedsgt.serving.accuracy import Evaluation as FullEvaluation
+    from fedsgt.serving.predictor import Predictions as FullPredictions
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """Answer for one record."""
+
+    id: str
+    label: int
+    name: str | None
+    """Name of the label, if the run has names."""
+    probability: float
+    """Probability of this label."""
+    probabilities: tuple[float, ...] = field(repr=False)
+    """Probability of each label."""
+    names: tuple[str, ...] | None = field(default=None, repr=False)
+    """Names of all labels, if the run has names."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the answer for programs."""
+        named = {} if self.name is None else {"name": self.name}
+        return {"id": self.id, "label": self.label, **named, "probabilities": list(self.probabilities)}
+
+
+@dataclass(frozen=True, repr=False)
+class Predictions(Sequence[Prediction]):
+    """Answers for some records, in their order, and what they were computed with."""
+
+    answers: tuple[Prediction, ...]
+    position: int
+    """Ledger position at which every module that was used was live."""
+    strategy: str
+    detail: FullPredictions = field(compare=False)
+    accuracy: Accuracy | None = None
+    """Share of right answers, if the true labels are known."""
+
+    @classmethod
+    def of(
+        cls, found: FullPredictions, names: Sequence[str] | None, truth: Sequence[int | None] | None = None
+    ) -> Predictions:
+        """Make the answers of the predictor's probabilities; `truth` has the true labels, if known."""
+        known_names = None if names is None else tuple(names)
+        answers = tuple(
+            Prediction(
+                name,
+                label,
+                None if known_names is None else known_names[label],
+                float(row[label]),
+                tuple(map(float, row)),
+                known_names,
+            )
+            for name, label, row in zip(found.ids, found.labels, found.probabilities, strict=True)
+        )
+        known = None
+        if truth is not None:
+            from fedsgt.serving.accuracy import Accuracy
+
+            known = Accuracy.of(found.probabilities, [label or 0 for label in truth])
+        return cls(answers, found.position, found.strategy, found, known)
+
+    @property
+    def labels(self) -> list[int]:
+        """Labels of the records, in their order."""
+        return [answer.label for answer in self.answers]
+
+    @property
+    def problems(self) -> list[str]:
+        """Modules that are missing, damaged or not destroyed, in words; none of them was used."""
+        from fedsgt.runs.health import problem_lines
+
+        return problem_lines(self.detail.problems)
+
+    def about(self) -> dict[str, Any]:
+        """Return what the answers were computed with, for programs."""
+        found = self.detail
+        agreed = {} if found.agreement is None else {"agreement": found.agreement}
+        return {
+            "position": found.position,
+            "strategy": found.strategy,
+            "sequences": [
+                {"index": sequence.index, "groups": sequence.groups, "weight": sequence.weight}
+                for sequence in found.sequences
+            ],
+            "damaged": found.damaged,
+            "problems": [module.to_json() for module in found.problems],
+            "bare_backbone": found.bare_backbone,
+            **agreed,
+            **({} if self.accuracy is None else asdict(self.accuracy)),
+        }
+
+    def to_json(self) -> dict[str, Any]:
+        """Return all of it for programs."""
+        return {**self.about(), "records": [answer.to_json() for answer in self.answers]}
+
+    @overload
+    def __getitem__(self, index: int) -> Prediction: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Prediction]: ...
+    def __getitem__(self, index: int | slice) -> Prediction | Sequence[Prediction]:
+        return self.answers[index]
+
+    def __len__(self) -> int:
+        return len(self.answers)
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{one.id}: {_label(one)} {one.probability:.1%}" for one in self.answers[:3])
+        more = ", ..." if len(self) > 3 else ""
+        return f"<Predictions of {counted(len(self), 'record')} by {self._by()}: {shown}{more}>"
+
+    def _repr_html_(self) -> str:
+        rows = [(one.id, _label(one), f"{one.probability:.1%}") for one in self.answers[:50]]
+        return table(("id", "label", "probability"), rows, f"by {self._by()}")
+
+    def _by(self) -> str:
+        sequences = counted(len(self.detail.sequences), "sequence")
+        return f"{STRATEGY_NAMES[self.strategy]} of {sequences}, ledger position {self.position}"
+
+
+@dataclass(frozen=True, repr=False)
+class Evaluation:
+    """Accuracies on the test records, each with its 95 % interval."""
+
+    strategy: str
+    """Strategy that the run serves with."""
+    strategies: Mapping[str, Accuracy]
+    """Accuracy of each strategy; empty if nothing is live."""
+    records: int
+    """Number of test records."""
+    position: int
+    detail: FullEvaluation = field(compare=False)
+
+    @classmethod
+    def of(cls, found: FullEvaluation, strategy: str) -> Evaluation:
+        """Make the result of an evaluation of a run with this strategy."""
+        return cls(strategy, found.strategies, found.records, found.position, found)
+
+    @property
+    def accuracy(self) -> Accuracy | None:
+        """Accuracy of what is served; None if nothing is."""
+        return self.strategies.get(self.strategy)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the evaluation for programs."""
+        return {"strategy": self.strategy, **asdict(self.detail)}
+
+    def __repr__(self) -> str:
+        if self.accuracy is None:
+            return "<Evaluation: nothing is live>"
+        return (
+            f"<Evaluation: {STRATEGY_NAMES[self.strategy]} {accuracy_text(self.accuracy)} on "
+            f"{counted(self.records, 'test record')}>"
+        )
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (STRATEGY_NAMES[name], f"{one.accuracy:.1%}", f"{one.low:.1%} to {one.high:.1%}")
+            for name, one in self.strategies.items()
+        ]
+        return table(("strategy", "accuracy", "95 % interval"), rows, f"{self.records} test records")
+
+
+def _label(answer: Prediction) -> str:
+    return str(answer.label) if answer.name is None else answer.name

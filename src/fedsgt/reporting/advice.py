@@ -1,0 +1,76 @@
+"""Advice on retraining: what a person should do with a run, and how soon."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from fedsgt.reporting.forecast import FARTHEST, SAFE
+from fedsgt.serving.accuracy import Accuracy, Evaluation
+
+Urgency = Literal["now", "soon", "none"]
+"""When to act: at once, before some further request, or not at all."""
+FALL = 0.05  # a fall of accuracy by more than this is worth acting on
+NEAR_GUESSING = 0.05  # an accuracy whose interval begins within this of guessing is hardly better
+
+
+@dataclass(frozen=True)
+class Advice:
+    """One sentence of advice, and how soon it is to be followed."""
+
+    urgency: Urgency
+    words: str
+
+
+def poor_accuracy(served: Accuracy | None, labels: int) -> str | None:
+    """Return in words that what is served is hardly better than guessing; None if it is, or is not known."""
+    guess = 1 / labels
+    if served is None or labels < 2 or served.low > guess + NEAR_GUESSING:
+        return None
+    # With few test records every interval is wide: a high end far from guessing says nothing bad.
+    if served.high >= (1 + guess) / 2:
+        return None
+    return f"accuracy is {served.accuracy:.1%} ({labels} labels; guessing gives {guess:.1%})"
+
+
+def expected_fall(found: Evaluation | None) -> str | None:
+    """Return in words how far accuracy is expected to fall with the next request; None if not far."""
+    ahead = None if found is None else found.expected_after(1)
+    if found is None or found.expected_strategy is None or ahead is None or ahead.accuracy is None:
+        return None
+    now = found.strategies[found.expected_strategy].accuracy
+    if now - ahead.accuracy <= FALL:
+        return None
+    return f"accuracy is expected to fall from {now:.1%} to {ahead.accuracy:.1%} with it, if anything is live"
+
+
+def advise_on_accuracy(found: Evaluation | None, strategy: str, labels: int, whole: bool) -> Advice | None:
+    """Return advice for the sake of accuracy; None if it is not known or good enough.
+
+    `whole` says that every module is live, so that there is nothing to retrain.
+    """
+    poor = poor_accuracy(None if found is None else found.strategies.get(strategy), labels)
+    if poor is not None:
+        if whole:
+            return Advice("now", f"Every module is live, but {poor}: train longer, or another model.")
+        return Advice("now", f"Retrain now: {poor}.")
+    fall = None if whole else expected_fall(found)
+    return None if fall is None else Advice("soon", f"Retrain before the next request: {fall}.")
+
+
+def advise_on_survival(unsafe_at: int | None, whole: bool) -> Advice:
+    """Return advice for the sake of being able to serve.
+
+    `unsafe_at` is the first number of further requests after which that is not safe, if there is one.
+    """
+    if unsafe_at is None:
+        when = f"the chance of still serving stays at {SAFE:.0%} or more for {FARTHEST} further requests"
+    else:
+        further = "the next request" if unsafe_at == 1 else f"{unsafe_at} further requests"
+        when = f"the chance of still serving is below {SAFE:.0%} after {further}"
+    if whole:
+        return Advice("none", f"Nothing to retrain: every module is live; {when}.")
+    if unsafe_at is None:
+        return Advice("none", f"No need to retrain for being able to serve: {when}.")
+    before = "the next request" if unsafe_at == 1 else f"request {unsafe_at} from now"
+    return Advice("soon", f"Retrain before {before}: {when}.")

@@ -1,0 +1,78 @@
+"""Computing the class probabilities of test records under live modules; needs torch for what is not kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
+
+from fedsgt.data import Dataset, Slice
+from fedsgt.plans import MERGED, Prefix, choose
+from fedsgt.runs.folder import RunFolder
+from fedsgt.runs.state import Live
+from fedsgt.serving.answer import Floats, answer
+from fedsgt.serving.kept import Kept, file_of, keep, read_kept
+from fedsgt.serving.model import open_model_of
+
+if TYPE_CHECKING:  # torch is imported only when something is computed
+    from fedsgt.engine.inprocess import InProcess
+
+Progress: TypeAlias = Callable[[float], None]
+
+
+class Evaluator:
+    """Computes class probabilities of the test records and keeps them beside their modules.
+
+    Worker processes start at the first computation, and end with this context.
+    """
+
+    def __init__(self, folder: RunFolder, test: Dataset) -> None:
+        self.folder, self.test = folder, test
+        self.opened = ExitStack()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self.opened.__exit__(*error)
+
+    def probabilities(
+        self, live: Live, prefixes: Iterable[Prefix], progress: Progress
+    ) -> dict[Prefix, Floats]:
+        """Return the probabilities under each of these live prefixes; compute those that are not kept."""
+        description = live.description
+        kept = {prefix: read_kept(self.folder, description.keys[prefix], self.file) for prefix in prefixes}
+        found = {prefix: one.probabilities for prefix, one in kept.items() if one is not None}
+        missing = [prefix for prefix, one in kept.items() if one is None]
+        if missing:
+            computed = self.engine.predict([description.chain(prefix) for prefix in missing], progress)
+            for prefix, array in zip(missing, computed, strict=True):
+                found[prefix] = array
+                keep(self.folder, description.keys[prefix], self.file, Kept(array, self.test.labels))
+        return found
+
+    def merged(self, live: Live, prefixes: Iterable[Prefix]) -> Floats | None:
+        """Return the probabilities under the average of the live sequences; None if there is none."""
+        chosen = choose(MERGED, prefixes)
+        if not chosen or self.folder.config.peft.kind == "prefix":  # virtual tokens have no average
+            return None
+        # The result is not kept: it depends on every live module, so no single module's folder is its place.
+        weighted = [(weight, live.description.chain(prefix)) for _, prefix, weight in chosen]
+        return answer(MERGED, weighted, self.engine.predict, self.engine.predict_merged)
+
+    @cached_property
+    def engine(self) -> InProcess:
+        from fedsgt.engine.inprocess import InProcess
+        from fedsgt.engine.worker import Setup
+
+        run, labels = self.folder.config, self.folder.description.labels
+        model = open_model_of(self.folder)
+        records = Slice("test", self.test.records)  # named, so that workers prepare the records only once
+        setup = Setup(run, labels, {}, records, self.folder.modules.get, None)
+        return self.opened.enter_context(InProcess(setup, model.stack))
+
+    @cached_property
+    def file(self) -> str:
+        """Name of the files in which the probabilities of these test records are kept."""
+        return file_of(self.test, self.folder.description.labels)
