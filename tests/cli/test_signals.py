@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import subprocess
 import sys
@@ -81,6 +82,27 @@ def test_a_signal_in_an_import_waits_for_its_end(tmp_path: Path, monkeypatch: py
     with pytest.raises(Terminated):
         load()
     assert found == [True]
+
+
+def test_a_signal_that_another_thread_receives_wakes_the_main_one() -> None:
+    """Libraries start threads, and the system may give a signal to any of them while the main one sleeps."""
+    (reader, writer), late = os.pipe(), list[bool]()
+
+    def receive() -> None:
+        time.sleep(0.1)
+        signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
+        time.sleep(SECONDS)
+        late.append(True)
+        os.write(writer, b"wake up")
+
+    def wait() -> bytes:
+        with exit_on_signals():
+            threading.Thread(target=receive, daemon=True).start()
+            return os.read(reader, 100)
+
+    with pytest.raises(Terminated):
+        wait()
+    assert late == []
 
 
 def test_an_exception_that_nobody_can_catch_comes_again(capsys: pytest.CaptureFixture[str]) -> None:

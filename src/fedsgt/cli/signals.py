@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from types import FrameType
 from typing import Any, NoReturn
@@ -37,6 +37,45 @@ class _State:
     """The signal that has raised an exception; 0 if none has."""
     at: float = 0.0
     """Moment of that exception."""
+    reminder: _Reminder | None = None
+
+
+class _Reminder:
+    """A thread that sends a signal to the main thread again and again, until it has raised its exception.
+
+    Python's handlers run in the main thread, which may be asleep: the system gave the signal to another
+    thread, or gave it just before the main one began to wait. And in an import the handler only returns.
+    """
+
+    def __init__(self) -> None:
+        self._reader, self._writer = os.pipe()
+        os.set_blocking(self._writer, False)
+        self._other = signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
+        self._lock, self._ended = threading.Lock(), False
+        threading.Thread(target=self._remind, daemon=True).start()
+
+    def add(self, number: int) -> None:
+        """Have a signal sent; nothing in here takes a lock, because handlers call it."""
+        with suppress(BlockingIOError):  # full of signals that are to be sent
+            os.write(self._writer, bytes([number]))
+
+    def end(self) -> None:
+        """Send nothing from now on: the handlers are about to go."""
+        signal.set_wakeup_fd(self._other)
+        with self._lock:
+            self._ended = True
+        os.close(self._writer)
+
+    def _remind(self) -> None:
+        main = threading.main_thread().ident
+        assert main is not None
+        while came := os.read(self._reader, 512):
+            time.sleep(AGAIN_SECONDS)
+            with self._lock:
+                if not self._ended and not _state.number:
+                    for number in set(came).intersection(NUMBERS):
+                        signal.pthread_kill(main, number)
+        os.close(self._reader)
 
 
 _state = _State()
@@ -55,6 +94,8 @@ def exceptions_for_signals(*, careful: bool = False) -> Iterator[None]:
     # A signal that is ignored, as SIGHUP is under nohup, stays so.
     handled = [number for number in NUMBERS if signal.getsignal(number) not in (signal.SIG_IGN, None)]
     hook = sys.unraisablehook
+    if not _state.depth:
+        _state.reminder = _Reminder()
     _state.depth += 1
     _state.careful += careful
     sys.unraisablehook = _lost_exceptions(hook)
@@ -66,6 +107,8 @@ def exceptions_for_signals(*, careful: bool = False) -> Iterator[None]:
     finally:
         _state.depth -= 1
         _state.careful -= careful
+        if _state.reminder and not _state.depth:
+            _state.reminder.end()
         for number, handler in before.items():
             signal.signal(number, handler)
         sys.unraisablehook = hook
@@ -88,8 +131,7 @@ def _handle(number: int, frame: FrameType | None) -> None:
     if _importing(frame):
         if not _state.careful:
             _leave(number)
-        _send_again(number)
-        return
+        return  # it comes again
     _state.number, _state.at = number, time.monotonic()
     raise KeyboardInterrupt if number == signal.SIGINT else Terminated(128 + number)
 
@@ -107,15 +149,6 @@ def _leave(number: int) -> NoReturn:
     os._exit(128 + number)
 
 
-def _send_again(number: int) -> None:
-    """Send the signal to the main thread once more, a little later."""
-    main = threading.main_thread().ident
-    assert main is not None
-    later = threading.Timer(AGAIN_SECONDS, signal.pthread_kill, (main, number))
-    later.daemon = True
-    later.start()
-
-
 def _lost_exceptions(otherwise: Callable[[sys.UnraisableHookArgs], Any]) -> Callable[[Any], None]:
     """Return a hook for exceptions that Python would print and forget, as those in `__del__`.
 
@@ -123,9 +156,9 @@ def _lost_exceptions(otherwise: Callable[[sys.UnraisableHookArgs], Any]) -> Call
     """
 
     def hook(lost: sys.UnraisableHookArgs) -> None:
-        if _state.number and isinstance(lost.exc_value, KeyboardInterrupt | Terminated):
+        if _state.reminder and _state.number and isinstance(lost.exc_value, KeyboardInterrupt | Terminated):
             number, _state.number = _state.number, 0
-            _send_again(number)
+            _state.reminder.add(number)
         else:
             otherwise(lost)
 
