@@ -13,7 +13,7 @@ from fedsgt.stack.statistics import Statistic, unit
 
 Floats: TypeAlias = NDArray[np.float64]
 
-RIDGES = tuple(10.0 ** (step / 4) for step in range(-12, 29))
+RIDGES: tuple[float, ...] = tuple(10.0 ** (step / 4) for step in range(-12, 29))
 """Strengths among which cross-validation chooses: a fixed list, so that the choice can be repeated."""
 SHARPNESS = 8.0  # scores of a ridge classifier lie between 0 and 1, too close for a softmax
 
@@ -56,7 +56,7 @@ def _cross_validated(values: Floats, turned: Floats, records: int) -> float:
         # Each record's target has squares that sum to 1, so the targets' squares sum to the records.
         residual = records - float((squares * (values + 2 * ridge) / shrunk**2).sum())
         freedom = records - float((values / shrunk).sum())
-        return float(max(residual, 0.0) / freedom**2)
+        return max(residual, 0.0) / freedom**2
 
     # The first of equals, in the order of the list.
     return min(RIDGES, key=error)
