@@ -7,7 +7,7 @@ SOURCES := src tests benchmarks scripts experiments attacks
 # Keep each test module in one worker, in folder order, so that the slowest do not start last.
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadscope --no-loadscope-reorder
 
-.PHONY: help demo test test-faults test-slow test-all lint types format bench bench-core bench-train bench-unlearn bench-flower bench-start experiments experiments-quick attack docs clean
+.PHONY: help demo test test-faults test-slow test-all lint types format bench bench-core bench-train bench-unlearn bench-heads bench-flower bench-start experiments experiments-quick attack docs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -47,7 +47,7 @@ format: $(VENV)/dev ## format the code
 	$(BIN)/ruff check --fix $(SOURCES)
 	$(BIN)/ruff format $(SOURCES)
 
-bench: bench-core bench-train bench-unlearn bench-flower bench-start ## all benchmarks
+bench: bench-core bench-train bench-unlearn bench-heads bench-flower bench-start ## all benchmarks
 
 bench-core: $(VENV)/core ## time of grouping, plan search and scoring as the problem grows
 	$(BIN)/python benchmarks/core.py
@@ -57,6 +57,9 @@ bench-train: $(VENV)/core ## training speed against a plain transformers and pef
 
 bench-unlearn: $(VENV)/core ## time of a durable deletion, and of retraining instead
 	$(BIN)/python benchmarks/unlearn.py
+
+bench-heads: $(VENV)/core ## time of solving heads, and of a deletion with and without their statistics
+	$(BIN)/python -m benchmarks.heads
 
 bench-flower: $(VENV)/dev ## memory and time of a round when Flower simulates many clients
 	$(BIN)/python benchmarks/flower.py

@@ -46,11 +46,24 @@ PLANTS: dict[str, dict[str, str | bytes]] = {
         "work/0123456789abcdef.lock": "{}",
     },
     "records of nobody": {"records/99.parquet": adapter.kept_records(99, SECRET)},
+    "statistic under a dead module": {"statistics/KEY/0-0123456789abcdef.safetensors": SECRET},
+    "statistic of an unknown mark": {"statistics/backbone/0-0123456789abcdef.safetensors": SECRET},
+    "statistic of nobody": {"statistics/backbone/99-0123456789abcdef.safetensors": SECRET},
     "unfinished write": {f"modules/KEY/.{UNFINISHED}.module.safetensors": SECRET},
     "unfinished write at the top": {f".{UNFINISHED}.evaluation.json": SECRET},
 }
 # Places of links. While one of them is there, a deletion is refused, or removes the link.
-LINKS = ("export/linked", "export", "tensorboard", "tensorboard/events", "mlflow.db", "report.html", "rounds")
+LINKS = (
+    "export/linked",
+    "export",
+    "statistics",
+    "statistics/backbone",
+    "tensorboard",
+    "tensorboard/events",
+    "mlflow.db",
+    "report.html",
+    "rounds",
+)
 FOREIGN = "notes.txt"
 
 

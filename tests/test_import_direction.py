@@ -26,7 +26,7 @@ def rooms_of_the_map() -> dict[str, set[str]]:
 
 MAP = rooms_of_the_map()
 ORDER = list(MAP)
-FOR_ALL = ("errors", "words", "__version__")
+FOR_ALL = ("errors", "window", "words", "__version__")
 FREE_OF_TORCH = ORDER[: ORDER.index("stack")]
 HEAVY = {"torch", "transformers", "peft", "flwr"}
 

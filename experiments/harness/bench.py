@@ -61,7 +61,8 @@ class Bench:
         chosen = list(SYSTEMS[system].overrides)
         if system.startswith("fed"):  # the same slices under every system, so that requests mean the same
             chosen.append(f"grouping.slices={load(file).grouping.slices}")
-        run = placed(load(file, [*common, *chosen, *overrides]))
+        # The paper's systems answer with trained heads; an experiment that wants others asks for them.
+        run = placed(load(file, ["heads.solve=false", *common, *chosen, *overrides]))
         if not shared:
             return run
         store = (self.work / "stores" / lane(task, seed)).resolve()

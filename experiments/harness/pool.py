@@ -45,12 +45,19 @@ def _behind(about: Mapping[str, Any]) -> dict[str, Any]:
     if "task" in about:
         more["task_file"] = task_hash(about["task"])
     if about.get("system") in SYSTEMS:
-        more["system_settings"] = list(SYSTEMS[about["system"]].overrides)
+        # Results from before there were windows were made without one, as systems are now told to be.
+        chosen = [one for one in SYSTEMS[about["system"]].overrides if one != "training.window="]
+        more["system_settings"] = chosen
     return more
 
 
 def missing(settings: Settings, results: Results) -> list[Job]:
-    jobs = [Job(settings, cell, seed) for seed in range(settings.seeds) for cell in cells_of(settings)]
+    jobs = [
+        Job(settings, cell, seed)
+        for seed in range(settings.seeds)
+        for cell in cells_of(settings)
+        if cell.seeds is None or seed < cell.seeds
+    ]
     return [job for job in jobs if not results.has(job.cell, job.seed)]
 
 

@@ -30,6 +30,8 @@ class Cell:
     """Settings that tell the cell from others; another value here is another result."""
     lane: str = ""
     """Cells of one lane and seed share a store, and are not measured side by side."""
+    seeds: int | None = None
+    """Number of seeds, if fewer than the experiment's can be paid."""
 
 
 @dataclass

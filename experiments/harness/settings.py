@@ -26,6 +26,7 @@ NAMES = (
     "plans",
     "retraining",
     "forgetting",
+    "beyond",
 )
 
 

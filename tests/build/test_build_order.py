@@ -18,10 +18,11 @@ from fedsgt.build.build import Build
 from fedsgt.build.targets import Recipe, Target
 from fedsgt.build.train import train
 from fedsgt.engine.events import Event, ModuleFinished
-from fedsgt.engine.task import Result, Task
+from fedsgt.engine.task import Result, StatisticTask, Task
 from fedsgt.files.tensors import Tensors
 from fedsgt.plans import make
 from fedsgt.runs.folder import open_run
+from fedsgt.stack.statistics import Statistic
 from fedsgt.store import Folder, Manifest, Modules
 
 RECIPE = Recipe({}, "b" * 64, {})
@@ -58,6 +59,9 @@ class Fake:
         self.seen.append((task.key, task.round))
         state = {"w": np.full(2, task.round, np.float32)}
         return Result(task.key, task.round, state, {"c": task.round}, loss=0.5)
+
+    def statistics(self, tasks: Sequence[StatisticTask]) -> Iterator[tuple[StatisticTask, Statistic]]:
+        yield from ()
 
     def cancel(self, key: str) -> None:
         self.cancelled.append(key)

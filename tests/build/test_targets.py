@@ -85,6 +85,18 @@ def test_targets_stand_on_one_another_and_train_on_all_their_groups(grouped: Gro
         }
 
 
+def test_with_the_window_own_a_module_trains_on_its_last_group_and_stands_on_its_prefix(
+    grouped: Grouping,
+) -> None:
+    held, plan = clients(), plans.make("rotations", GROUPS)
+    whole = make_targets(RECIPE, held, grouped, plan)
+    own = make_targets(RECIPE, held, grouped, plan.with_window("own"))
+    for before, target in zip(whole, own, strict=True):
+        assert (target.key, target.parents) == (before.key, before.parents)
+        assert target.slices == slices_of(target.groups[-1:], held, grouped)
+    assert make_targets(RECIPE, held, grouped, plan.with_window(1)) == whole
+
+
 def test_a_module_has_one_key_in_all_plans(grouped: Grouping) -> None:
     """So that a module of one plan is never trained again for another."""
     many = make_targets(RECIPE, clients(), grouped, plans.make("rotations", GROUPS))
@@ -122,6 +134,9 @@ SHAPING = [
     "training.rounds=2",
     "training.seed=1",
     "training.start=common",
+    "training.window=1",
+    "training.window=9",
+    "training.window=own",
     "training.clip=0.5",
     "peft.rank=3",
     "peft.alpha=2",

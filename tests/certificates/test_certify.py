@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 
@@ -9,9 +10,14 @@ import pytest
 from tiny_deletions import copied, problems, record_in, trained_run
 from tiny_world import World
 
+from fedsgt.build.statistics import renew_statistics
 from fedsgt.certificates.keys import PublicKey, SigningKey
 from fedsgt.certificates.signatures import read_certificate
+from fedsgt.cli.views.certificate import certificate_text
+from fedsgt.files.tensors import tensor_hash
+from fedsgt.runs.artefacts import BARE
 from fedsgt.runs.folder import RunFolder
+from fedsgt.runs.statistics import read_statistic, statistic_tensors, statistics_in_force
 from fedsgt.unlearning.request import Deletion
 from fedsgt.unlearning.unlearn import unlearn
 
@@ -81,3 +87,64 @@ def test_another_signing_key_leaves_old_certificates_good(folder: RunFolder, tmp
     assert answer.certificate is not None
     read_certificate(answer.certificate, PublicKey.read(folder.path / "signing.pub"))
     assert problems(changed) == []
+
+
+def test_statistics_that_are_destroyed_and_those_that_count_are_named(images: World, tmp_path: Path) -> None:
+    """Each chain's hash of statistics is one that a holder of the retained data can compute."""
+    folder = copied(trained_run(images, tmp_path / "made", ["heads.solve=true"]), tmp_path / "run")
+    client, record = record_in(images, folder, 1)
+    before = statistics_in_force(folder, folder.live())
+    answer = unlearn(folder, [Deletion(client, records=(record,))])
+    assert answer.certificate is not None
+    found = read_certificate(answer.certificate, PublicKey.read(folder.path / "signing.pub"))
+    there = statistics_in_force(folder, folder.live())
+    number = int(client.removeprefix("c"))
+    gone = {one.name for one in found.destroyed if one.kind == "statistic"}
+    left = {name.file for names in there.values() for name in names}
+    assert gone == {name.file for names in before.values() for name in names} - left
+    assert len(gone) == 4 * 1 + 6 * 4
+
+    heads = found.served.heads
+    assert heads is not None
+    assert heads.files == left
+    assert {chain.chain for chain in heads.chains} == {BARE, *folder.present()}
+    for chain in heads.chains:
+        lines, records = "", 0
+        for name in there[chain.chain]:
+            made = read_statistic(folder, name)
+            assert made is not None
+            lines += f"{name.client} {tensor_hash(statistic_tensors(made))}\n"
+            records += made.records
+        assert chain.clients == [other for other in range(4) if other != number]
+        assert (chain.records, chain.sha256) == (records, hashlib.sha256(lines.encode()).hexdigest())
+    text = certificate_text(found)
+    assert "statistic 28" in text
+    assert "solved heads   4 chains, from statistics of 3 clients, the bare backbone's of 36 records" in text
+
+    # The next certificate has the client's new statistics.
+    assert renew_statistics(folder) == 4
+    answer = unlearn(folder, [Deletion("c0" if number else "c1", slices=(0,))])
+    assert answer.certificate is not None
+    again = read_certificate(answer.certificate, PublicKey.read(folder.path / "signing.pub")).served.heads
+    assert again is not None
+    assert again.marks[str(number)] == folder.live().mark_of(number)
+
+
+def test_a_run_without_statistics_says_so(folder: RunFolder) -> None:
+    answer = unlearn(folder, [Deletion("c0", slices=(0,))])
+    assert answer.certificate is not None
+    found = read_certificate(answer.certificate, PublicKey.read(folder.path / "signing.pub"))
+    assert found.served.heads is not None
+    assert found.served.heads.chains == []
+    assert "solved heads   none" in certificate_text(found)
+    assert "statistic" not in " ".join(found.statement.proved)
+
+
+def test_a_statistic_with_a_damaged_header_is_not_listed(images: World, tmp_path: Path) -> None:
+    folder = copied(trained_run(images, tmp_path / "made", ["heads.solve=true"]), tmp_path / "run")
+    (folder.path / "statistics" / BARE / f"3-{folder.live().mark_of(3)}.safetensors").write_bytes(b"short")
+    answer = unlearn(folder, [Deletion("c0", slices=(0,))])
+    assert answer.certificate is not None
+    heads = read_certificate(answer.certificate, PublicKey.read(folder.path / "signing.pub")).served.heads
+    assert heads is not None
+    assert {chain.chain: chain.clients for chain in heads.chains}[BARE] == [1, 2]

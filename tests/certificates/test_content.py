@@ -32,6 +32,20 @@ ROOT = Path(__file__).parents[2]
         ("software", {"Zoë": "1"}, "pattern"),
         ("groups_hit", {"2": digest("8")}, "group 2 was hit, and is served as it was"),
         ("groups_hit", {"two": digest("8")}, "pattern"),
+        ("destroyed.2.name", f"statistics/backbone/2-{'cd' * 8}.safetensors", "both destroyed and served"),
+        (
+            "served.heads.chains.1.chain",
+            digest("d"),
+            "solved for module dddddddddddd, which is not served",
+        ),
+        ("served.heads.chains.1.chain", "backbone", "a chain has two heads"),
+        ("served.heads.chains.1.chain", "floor", "pattern"),
+        ("served.heads.chains.1.clients", [2, 0], "not in order, each once"),
+        ("served.heads.chains.1.clients", [], "at least 1"),
+        ("served.heads.chains.1.clients", [0, 3], "client 3 has a statistic or a mark, and not both"),
+        ("served.heads.marks", {"0": "ab" * 8, "2": "cd" * 8, "4": "ef" * 8}, "client 4 has a statistic or"),
+        ("served.heads", None, "served.heads is missing"),
+        ("format", 2, "served.heads is no field of format 2"),
         ("keys", [{"position": 5, "key": digest("1")}] * 2, "not in the order of the ledger"),
         (
             "sources",
@@ -49,6 +63,22 @@ def test_what_does_not_fit_together_is_refused(place: str, value: Any, said: str
     part[last] = value
     with pytest.raises(ValidationError, match=said):
         Certificate.model_validate(body)
+
+
+def test_a_certificate_of_an_earlier_format_is_still_one() -> None:
+    body: Any = certificate().model_dump(mode="json")
+    del body["served"]["heads"]
+    assert Certificate.model_validate({**body, "format": 2}).served.heads is None
+    for name in ("groups_hit", "sources", "keys"):
+        del body[name]
+    assert Certificate.model_validate({**body, "format": 1}).served.heads is None
+
+
+def test_another_statistic_of_the_same_client_may_be_served() -> None:
+    """It was made without the deleted records, as its mark says."""
+    body: Any = certificate().model_dump(mode="json")
+    body["destroyed"][2]["name"] = f"statistics/backbone/2-{'ab' * 8}.safetensors"
+    Certificate.model_validate(body)
 
 
 def test_a_module_listed_twice_is_refused() -> None:

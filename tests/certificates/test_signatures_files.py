@@ -123,9 +123,9 @@ def test_a_body_with_a_missing_or_another_part_is_no_certificate(tmp_path: Path)
 
 def test_a_newer_format_is_refused_by_name(tmp_path: Path) -> None:
     path = tmp_path / "signed.json"
-    path.write_text(json.dumps(sign({**certificate().model_dump(mode="json"), "format": 3}, KEY)))
+    path.write_text(json.dumps(sign({**certificate().model_dump(mode="json"), "format": 4}, KEY)))
     for key in (KEY.public, None):
-        with pytest.raises(InputError, match=r"newer version of fedsgt \(format 3; this one knows up to 2\)"):
+        with pytest.raises(InputError, match=r"newer version of fedsgt \(format 4; this one knows up to 3\)"):
             read_certificate(path, key)
 
 

@@ -22,6 +22,15 @@ def test_the_statement_fits_the_facts() -> None:
         assert word in " ".join(plainly)
 
 
+def test_solved_heads_are_spoken_of_where_there_are_any() -> None:
+    proved, not_proved = (" ".join(part) for part in certificate().statement.__dict__.values())
+    assert "Heads that are solved from position 8 on use only the statistics listed (2 chains)" in proved
+    assert "in none of them until its statistics are made without those" in proved
+    assert "second moments of each client's features" in not_proved
+    said = " ".join(" ".join(part) for part in certificate(served=False).statement.__dict__.values())
+    assert "statistics" not in said
+
+
 def test_what_exactness_is_not_is_in_every_certificate() -> None:
     plainly = " ".join(certificate().statement.not_proved)
     assert "adaptive requests" in plainly

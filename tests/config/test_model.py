@@ -123,3 +123,11 @@ def test_a_plan_may_take_as_few_passes_as_one_sequence_in_each_shard(
     assert load(None, [*settings, f"plan.passes={float(least)}"]).plan.passes == least
     with pytest.raises(InputError, match=r"^plan\.passes: .* is too little"):
         load(None, [*settings, f"plan.passes={least - 0.01}"])
+
+
+@pytest.mark.parametrize(("window", "least"), [("1", 1), ("2", 17 / 9), ("9", 5), ("99", 5), ("own", 1)])
+def test_with_a_window_fewer_passes_are_enough(window: str, least: float) -> None:
+    settings = ["grouping.groups=9", f"training.window={window}"]
+    assert load(None, [*settings, f"plan.passes={float(least)}"]).plan.passes == least
+    with pytest.raises(InputError, match=r"^plan\.passes: .* is too little"):
+        load(None, [*settings, f"plan.passes={least - 0.01}"])

@@ -72,8 +72,16 @@ def test_a_system_is_the_same_over_any_file(name: str, contrary: Path) -> None:
             assert (run.training.start, run.serving.strategy) == ("common", "all")
 
 
+def test_ridge_trains_nothing_and_keeps_the_slices_of_the_file(contrary: Path) -> None:
+    run = load(contrary, system_settings("ridge"))
+    assert shape(run) == ("random", 12, "none", 1, None, None, None)
+    assert run.slices_per_client() == [1, 2, 3, 4, 5, 6]
+    assert run.unlearning.retrain == "never"
+    assert (run.heads.solve, run.serving.heads, run.serving.strategy) == (True, "statistics", "all")
+
+
 def test_every_system_is_named_and_described_and_fedsgt_is_the_file_itself(contrary: Path) -> None:
-    assert set(SYSTEMS) == {"fedsgt", *SHAPES}
+    assert set(SYSTEMS) == {"fedsgt", "ridge", *SHAPES}
     assert all(name == system.name and system.description for name, system in SYSTEMS.items())
     assert load(contrary, system_settings("fedsgt")) == load(contrary)
 
@@ -84,7 +92,9 @@ def test_what_is_said_after_a_system_wins() -> None:
 
 
 def test_an_unknown_system_is_told_which_there_are() -> None:
-    with pytest.raises(InputError, match=r"^system: 'fedcoi' is unknown; one of fedsgt, fedavg, .*s3t$"):
+    with pytest.raises(
+        InputError, match=r"^system: 'fedcoi' is unknown; one of fedsgt, fedavg, .*s3t, ridge$"
+    ):
         system_settings("fedcoi")
 
 
@@ -102,3 +112,11 @@ def test_a_key_without_a_value_is_as_if_the_file_had_it_not(contrary: Path) -> N
     ):
         with pytest.raises(InputError, match=message):
             load(contrary, [override])
+
+
+def test_the_window_is_fedsgts_own() -> None:
+    """Systems of one module a sequence have nothing that a window could leave out."""
+    for name in ("sisa", "s3t"):
+        config = load(None, ["training.window=1", *system_settings(name)])
+        assert config.training.window is None, "other systems are compared as they were published"
+    assert load(None, ["training.window=1", *system_settings("fedsgt")]).training.window == 1

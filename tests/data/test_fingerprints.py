@@ -11,6 +11,7 @@ from fedsgt.data import (
     Record,
     derive_salt,
     group_fingerprint,
+    in_sample,
     new_salt,
     slice_fingerprint,
 )
@@ -154,3 +155,15 @@ def test_salts_are_long_and_differ() -> None:
     derived = [derive_salt(seed, client) for seed in (0, 1, "0", "1c") for client in ("c", "1c", "cc")]
     assert len(set(derived)) == len(derived)
     assert derive_salt(0, "c") == derive_salt(0, "c")
+
+
+def test_a_sample_is_a_share_and_larger_samples_hold_the_smaller() -> None:
+    ids = [f"r{number}" for number in range(2000)]
+    samples = [{name for name in ids if in_sample(SALT, name, share)} for share in (0.1, 0.5, 1.0)]
+    assert samples[0] < samples[1] < samples[2] == set(ids)
+    assert len(samples[0]) == pytest.approx(200, abs=60)
+    assert len(samples[1]) == pytest.approx(1000, abs=120)
+    # One value is written down: another rule would give statistics that no longer match the kept ones.
+    assert [name for name in ids[:12] if in_sample(SALT, name, 0.5)] == ["r2", "r3", "r4", "r6", "r10", "r11"]
+    other = {name for name in ids if in_sample(SALT + b"x", name, 0.5)}
+    assert len(other & samples[1]) == pytest.approx(500, abs=100), "another client's sample is another one"

@@ -53,7 +53,7 @@ def test_torch_is_imported_first_and_the_work_is_done_by_a_helper(executed: Any)
 
 def test_the_record_is_deleted_and_that_is_proved(executed: Any) -> None:
     receipt = shown(executed, "receipt = run.unlearn")
-    assert receipt["text/plain"].startswith("<Receipt no. 3, complete: 1 record deleted, groups hit: ")
+    assert receipt["text/plain"].startswith("<Receipt no. 4, complete: 1 record deleted, groups hit: ")
     assert "hospital-2" in receipt["text/html"]
     assert shown(executed, "run.verify")["text/plain"].startswith("<Verification passed: ")
     assert shown(executed, "run.audit")["text/plain"] == "True"

@@ -68,3 +68,4 @@ def test_the_demo_as_it_is(tmp_path: Path) -> None:
     done = installed(["demo"], tmp_path)
     assert done.returncode == 0, done.stderr
     assert "passed: every module looked at is, bit for bit, what the retained data gives" in done.stdout
+    assert "nothing is live" not in done.stdout

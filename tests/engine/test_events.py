@@ -21,6 +21,7 @@ from fedsgt.engine.events import (
     ModuleFinished,
     Note,
     RoundFinished,
+    StatisticsMade,
     WorkBegun,
     from_json,
     relay,
@@ -34,6 +35,7 @@ SAMPLES: dict[type[Event], Event] = {
     ClientUpdated: ClientUpdated("a" * 64, (0, 1), "hospital-7", 2, 80, 0.125, 0.1),
     RoundFinished: RoundFinished("a" * 64, (0, 1), 2, 0.30000000000000004, 1.5),
     ModuleFinished: ModuleFinished("a" * 64, (0, 1), "b" * 64, {"loss": 0.1}),
+    StatisticsMade: StatisticsMade(3, 40),
     ClientTrouble: ClientTrouble("hospital-7", "did not answer, \u201cagain\u201d"),
     Note: Note("waiting"),
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,8 +15,8 @@ from fedsgt.build.prepare import Prepared, prepare
 from fedsgt.engine import inprocess
 from fedsgt.engine.events import ClientUpdated, Event
 from fedsgt.engine.inprocess import InProcess
-from fedsgt.engine.task import Result, RoundFailed, Task
-from fedsgt.engine.worker import Setup
+from fedsgt.engine.task import Result, RoundFailed, StatisticTask, Task
+from fedsgt.engine.worker import Setup, Worker
 from fedsgt.errors import InputError
 from fedsgt.files.tensors import Tensors
 from fedsgt.store import Modules, open_objects
@@ -108,3 +109,67 @@ def test_the_late_answer_of_a_cancelled_round_is_no_prediction(images: World, pr
 def no_module(key: str) -> Tensors:
     """Stand in for a store of worker processes, to which a store in memory cannot be sent."""
     raise KeyError(key)
+
+
+def tasks_of(chains: Sequence[tuple[str, ...]]) -> list[StatisticTask]:
+    """Return tasks client by client, which is not the order in which they should be done."""
+    return [StatisticTask(chain, client, (0, 1)) for client in ("c0", "c1", "c2") for chain in chains]
+
+
+def test_statistics_are_those_of_a_worker_and_go_chain_by_chain(images: World, tmp_path: Path) -> None:
+    prepared, folder = started(tmp_path / "run", images.config("grouping.groups=1"))
+    build(prepared, folder)
+    chains = [folder.description.chain((0,)), ()]
+    setup = prepared.setup(folder.modules, folder.cache)
+    worker = Worker(setup)
+    with InProcess(setup, prepared.model.stack) as engine:
+        found = list(engine.statistics(tasks_of(chains)))
+    assert [task.chain for task, _ in found] == [chains[0]] * 3 + [chains[1]] * 3
+    assert {task for task, _ in found} == set(tasks_of(chains))
+    for task, statistic in found:
+        expected = worker.statistic(task.chain, task.client, task.slices)
+        assert statistic.gram.tobytes() == expected.gram.tobytes()
+        assert statistic.cross.tobytes() == expected.cross.tobytes()
+        assert statistic.records == expected.records == sum(map(len, setup.slices[task.client]))
+
+
+def test_an_error_in_one_statistic_is_raised_and_drops_the_others(setup: Setup, prepared: Prepared) -> None:
+    def gone(key: str) -> Tensors:
+        raise InputError("module destroyed")
+
+    with InProcess(replace(setup, read_module=gone), prepared.model.stack) as engine:
+        with pytest.raises(InputError, match="module destroyed"):
+            list(engine.statistics(tasks_of([("a" * 64,), ()])))
+        assert len(list(engine.statistics(tasks_of([()])))) == 3
+
+
+def test_updates_that_come_among_statistics_are_not_lost(setup: Setup, prepared: Prepared) -> None:
+    task = Task("a" * 64, (), {"c0": (0, 1), "c1": (0, 1)})
+    with InProcess(setup, prepared.model.stack) as engine:
+        engine.submit(task)
+        expected = finished(engine)
+    with InProcess(setup, prepared.model.stack) as engine:
+        engine.submit(task)
+        engine.submit(replace(task, key="b" * 64))
+        engine.cancel("b" * 64)
+        assert len(list(engine.statistics(tasks_of([()])))) == 3
+        assert not engine.pool.queue  # type: ignore[attr-defined]
+        result = finished(engine)
+    assert result.state.keys() == expected.state.keys()
+    assert all(np.array_equal(result.state[name], expected.state[name]) for name in expected.state)
+
+
+def test_outputs_in_parts_stand_in_order(
+    images: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepared, folder = started(tmp_path / "run", images.config("grouping.groups=1"))
+    build(prepared, folder)
+    chains = [(), folder.description.chain((0,))]
+    monkeypatch.setattr(inprocess, "TEST_PART", 4)
+    shares: list[float] = []
+    with InProcess(prepared.setup(folder.modules, folder.cache), prepared.model.stack) as engine:
+        found = engine.outputs(chains, shares.append)
+        predicted = engine.predict(chains)
+    assert shares == [0.5, 1.0]
+    assert [one.probabilities.tobytes() for one in found] == [one.tobytes() for one in predicted]
+    assert [one.features.shape for one in found] == [(6, 32), (6, 16)]

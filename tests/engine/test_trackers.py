@@ -70,6 +70,13 @@ def test_numbers_that_json_has_no_word_for_are_null(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "metrics.jsonl").read_text())["loss"] is None
 
 
+def test_a_line_says_how_many_records_an_epoch_uses_if_a_window_leaves_some_out(tmp_path: Path) -> None:
+    record = MetricsFile(tmp_path / "metrics.jsonl")
+    record(ClientUpdated("abc", (0, 1), "c0", 2, records=7, seconds=0.1, used=3))
+    told = json.loads((tmp_path / "metrics.jsonl").read_text())
+    assert (told["records"], told["used"]) == (7, 3)
+
+
 OLD_RUN = Path(__file__).parents[1] / "fixtures" / "run-0.1.0"
 
 

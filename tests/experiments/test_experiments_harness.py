@@ -185,7 +185,7 @@ def test_what_is_committed_was_measured_with_the_settings_that_are_there(name: s
 def test_an_experiment_is_measured_once_and_its_page_is_written(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """By the command itself, in small; `make experiments-quick` does it with all twelve."""
+    """By the command itself, in small; `make experiments-quick` does it with all thirteen."""
     command = ["theory", "--quick", "--jobs", "1", "--output", str(tmp_path)]
     main(command)
     assert "of 12:" in capsys.readouterr().err

@@ -101,7 +101,7 @@ def test_a_file_without_a_note_says_so() -> None:
     [
         ({}, "no tensors"),
         ({"w": np.array(["a"], object)}, "tensor w is of type object; allowed: float32, float64"),
-        ({"w": np.arange(3)}, "of type int64"),
+        ({"w": np.arange(3, dtype=np.int32)}, "of type int32"),
         ({"w": np.zeros(3, np.float16)}, "of type float16"),
         ({"w": np.zeros(3, np.complex64)}, "of type complex64"),
         ({"w": np.zeros(3, "f4,f4")}, "of type"),

@@ -12,6 +12,8 @@ from fedsgt.certificates.content import (
     LedgerEntry,
     RequestEntry,
     RunKey,
+    ServedChain,
+    ServedHeads,
     ServedModule,
     ServedModules,
     SourceFile,
@@ -33,6 +35,11 @@ def certificate(
     keys: tuple[str, ...] = (KEY.public_id,),
 ) -> Certificate:
     """Two records of one client and a slice of another are gone, with two modules; one module is left."""
+    chains = ["backbone", digest("c")] if served else []
+    heads = ServedHeads(
+        marks={"0": "ab" * 8, "2": "cd" * 8} if served else {},
+        chains=[ServedChain(chain=chain, clients=[0, 2], records=90, sha256=digest("4")) for chain in chains],
+    )
     modules = [ServedModule(key=digest("c"), sha256=digest("3"), prefix=[2, 0])] if served else []
     return Certificate.of(
         run="a run, Zoë's",
@@ -63,7 +70,9 @@ def certificate(
             ),
             DestroyedArtefact(name="evaluation.json", kind="metrics", sha256=digest("6"), module=None),
         ],
-        served=ServedModules(groups={"0": digest("7"), "2": digest("8")} if served else {}, modules=modules),
+        served=ServedModules(
+            groups={"0": digest("7"), "2": digest("8")} if served else {}, modules=modules, heads=heads
+        ),
         configuration=Configuration(
             config_hash=digest("9"), backbone=digest("0"), profile={"threads": "1", "torch": "2.13.0"}
         ),

@@ -16,6 +16,7 @@ from fedsgt.engine.flower.engine import FlowerEngine
 from fedsgt.engine.flower.local import LocalGrid, connections_of
 from fedsgt.engine.flower.messages import TrainingAnswer, TrainingOrder
 from fedsgt.engine.flower.node import ModuleCache, Node, PoolNode, SharedStore, make_client_app
+from fedsgt.engine.flower.statistic_messages import StatisticAnswer, StatisticOrder
 from fedsgt.engine.pool import Inline
 from fedsgt.engine.rounds import RoundStarter
 from fedsgt.engine.task import Update
@@ -23,17 +24,22 @@ from fedsgt.files.tensors import Tensors
 from fedsgt.runs.folder import RunFolder
 
 Spoil = Callable[[TrainingOrder, TrainingAnswer], TrainingAnswer]
+SpoilStatistics = Callable[[StatisticOrder, StatisticAnswer], StatisticAnswer]
 
 
 class Odd:
     """A node that answers otherwise than it should."""
 
-    def __init__(self, node: PoolNode, client: str, spoil: Spoil) -> None:
-        self.node, self.client, self.spoil = node, client, spoil
+    def __init__(self, node: PoolNode, client: str, spoil: Spoil, other: SpoilStatistics) -> None:
+        self.node, self.client, self.spoil, self.other = node, client, spoil, other
 
     def train(self, order: TrainingOrder) -> TrainingAnswer:
         answer = self.node.train(order)
         return self.spoil(order, answer) if order.client == self.client else answer
+
+    def statistics(self, order: StatisticOrder) -> StatisticAnswer:
+        answer = self.node.statistics(order)
+        return self.other(order, answer) if order.client == self.client else answer
 
     def check(self) -> None:
         self.node.check()
@@ -75,7 +81,10 @@ class Nodes(LocalClients):
         silent: bool = False,
         lie: str | None = None,
         ours: bool = True,
+        spoil_statistics: SpoilStatistics = lambda order, answer: answer,
     ) -> None:
+        self.spoil_statistics = spoil_statistics
+        self.questions: list[StatisticOrder] = []
         self.lie, self.ours = lie, ours
         self.client, self.spoil, self.module_cache, self.silent = client, spoil, module_cache, silent
         self.orders: list[TrainingOrder] = []
@@ -86,7 +95,7 @@ class Nodes(LocalClients):
         setup = prepared.setup(folder.modules, None)
         module_cache = self.module_cache(prepared) if self.module_cache else SharedStore()
         setup = replace(setup, read_module=getattr(module_cache, "get", setup.read_module))
-        odd = Odd(PoolNode(Inline(setup), module_cache), self.client, self._spoiled)
+        odd = Odd(PoolNode(Inline(setup), module_cache), self.client, self._spoiled, self.spoil_statistics)
         seen = make_client_app(lambda context: self._watched(odd))
         grid = Patchy(seen, len(setup.slices))
         nodes = connections_of(grid, setup.slices)
@@ -110,6 +119,10 @@ class Nodes(LocalClients):
             def train(self, order: TrainingOrder) -> TrainingAnswer:
                 access.orders.append(order)
                 return odd.train(order)
+
+            def statistics(self, order: StatisticOrder) -> StatisticAnswer:
+                access.questions.append(order)
+                return odd.statistics(order)
 
             def check(self) -> None:
                 odd.check()

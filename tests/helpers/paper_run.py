@@ -11,7 +11,7 @@ import numpy as np
 from fedsgt.config import load
 from fedsgt.ledger.kinds import Kind
 from fedsgt.ledger.ledger import Entry
-from fedsgt.plans import Plan
+from fedsgt.plans import NO_MODULES, Plan
 from fedsgt.runs.description import ClientEntry, Description, ModuleEntry
 from fedsgt.runs.folder import RunFolder, create_run
 from fedsgt.store.manifest import Origin
@@ -34,7 +34,8 @@ def describe(
     **changes: object,
 ) -> Description:
     """A client for each group, with two slices of so many records; `fresh` groups lost the first of them."""
-    plan = Plan.of("rotations", len(records), sequences)
+    orders = tuple(sequences)
+    plan = Plan.of("rotations" if orders else NO_MODULES, len(records), orders)
     prints = [code("group", group, group in fresh) for group in range(len(records))]
 
     def key(prefix: Prefix) -> str:
@@ -67,7 +68,7 @@ def describe(
         grouping="random",
         looks_at_data=False,
         group_of=[group for group in range(len(records)) for _ in range(2)],
-        plan="rotations",
+        plan=plan.kind,
         sequences=[list(sequence) for sequence in plan.sequences],
         modules=entries,
     )
@@ -78,7 +79,14 @@ def paper_run(path: Path, description: Description, *overrides: str) -> RunFolde
     """Make the folder of a run, with nothing trained."""
     groups = len(description.clients)
     config = load(
-        None, [f"data.clients={groups}", f"grouping.groups={groups}", "grouping.slices=2", *overrides]
+        None,
+        [
+            f"data.clients={groups}",
+            f"grouping.groups={groups}",
+            "grouping.slices=2",
+            "heads.solve=false",  # runs on paper have no statistics, unless a test writes some
+            *overrides,
+        ],
     )
     return create_run(path, config, description)
 

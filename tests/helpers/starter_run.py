@@ -8,6 +8,7 @@ from command import fedsgt
 
 SMALL = (
     *("-s", "grouping.groups=2"),
+    *("-s", "plan.kind=rotations"),
     *("-s", "plan.budget=2"),
     *("-s", "data.limit=160"),
     *("-s", "data.test_limit=60"),

@@ -24,6 +24,7 @@ def test_the_values_are_the_texts_of_ledgers_made_before() -> None:
         "DESTROYED": "destroyed",
         "REBUILT": "rebuilt",
         "BUILT": "built",
+        "STATISTICS": "new-statistics",
         "KEY": "signing-key",
         "COPIED": "copied",
         "RESTORED": "restored",
@@ -46,7 +47,7 @@ def test_entries_and_rows_hold_plain_texts(tmp_path: Path) -> None:
 
 
 def test_the_sets_do_not_mean_the_same() -> None:
-    assert MODULES_CHANGED | {Kind.REQUEST} == SERVING_CHANGED
+    assert MODULES_CHANGED | {Kind.REQUEST, Kind.STATISTICS} == SERVING_CHANGED
     assert {Kind.REBUILT} == RECORDS_MOVED & MODULES_CHANGED
 
 

@@ -45,7 +45,7 @@ def test_the_papers_setting(paper: PlanScore) -> None:
     assert paper.plan.passes == 55
     assert len(paper.plan.modules) == 100
     assert paper.deletion_rate == pytest.approx(29.29, abs=0.005)
-    assert paper.deletion_rate_clients is None
+    assert 4 < paper.deletion_rate_clients < 6
     assert paper.fedretrain_passes == 310
 
 

@@ -212,3 +212,23 @@ def test_a_setting_that_nothing_beats_is_kept(monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_setting_that_something_beats_is_not_kept() -> None:
     assert not advice(Stream(6), 12).keep_given
+
+
+@pytest.mark.parametrize("company", [1, 2])
+def test_no_group_is_one_clients_alone_if_that_is_asked_for(company: int) -> None:
+    def own_group(method: str, slices: int, groups: int) -> Counts:
+        counts = group(method, slices, groups)
+        if method == "affinity":
+            counts[1:, 1] += counts[1:, 0]
+            counts[1:, 0] = 0
+        return counts
+
+    found = recommend(setting(Stream(3, 3)), CLIENTS, own_group, 12, 0.5, company=company)
+    assert found.best.method == ("affinity" if company == 1 else "random")
+    assert found.searched <= advice(Stream(3, 3)).searched / company
+
+
+def test_the_reason_says_how_many_whole_clients_are_withstood() -> None:
+    found = advice(Stream(4))
+    whole = f"withstands about {found.best.score.deletion_rate_clients:.1f} of 6 clients that leave whole"
+    assert whole in found.reason()

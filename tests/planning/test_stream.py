@@ -3,6 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
+from functools import partial
 from itertools import pairwise, permutations, product
 
 import numpy as np
@@ -11,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsgt.errors import InputError
+from fedsgt.planning.purpose import Purpose
 from fedsgt.planning.stream import Counts, Stream, group_prior, run_stream, simulate_stream
-from fedsgt.plans import Estimate, Plan, rotations
+from fedsgt.plans import NO_MODULES, Estimate, Plan, rotations
 from fedsgt.plans.tree.search import tree
 from fedsgt.theory import deletion_rate_clients, survival_clients
 
@@ -268,3 +270,22 @@ def test_a_prior_that_is_none_is_named(prior: tuple[float, ...], message: str) -
     with pytest.raises(InputError) as caught:
         run_stream(rotations(4), COUNTS, Stream(3, 0, prior))
     assert str(caught.value) == message
+
+
+def test_the_stream_of_a_purpose() -> None:
+    made = partial(Stream.for_purpose, requests=30, clients=11, prior=None)
+    assert made(Purpose.RECORDS) == Stream(30)
+    assert made(Purpose.CLIENTS) == Stream(5, 5)
+    assert made(Purpose.BOTH) == Stream(30, 5)
+    assert made(Purpose.BOTH, requests=2) == Stream(5, 5)
+    prior = (0.5, 0.25, 0.25, *[0.0] * 8)
+    assert made(Purpose.CLIENTS, prior=prior) == Stream(1, 1, prior)
+
+
+@pytest.mark.parametrize("groups", [4, 25])
+def test_a_plan_without_modules_is_never_alive(groups: int) -> None:
+    counts = np.ones((3, groups), dtype=np.int64)
+    curves = run_stream(Plan.of(NO_MODULES, groups, ()), counts, Stream(4, 2))
+    assert sum(curves.alive) == sum(curves.live) == 0
+    assert len(curves.alive) == len(curves.live) == 5
+    assert all(value.exact for value in (*curves.alive, curves.rate))

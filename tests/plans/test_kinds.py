@@ -8,8 +8,11 @@ import numpy as np
 import pytest
 
 from fedsgt.errors import InputError
-from fedsgt.plans import KINDS, kinds, make, rotations
+from fedsgt.plans import KINDS, NO_MODULES, kinds, make, rotations
 from fedsgt.plans.tree.search import tree
+from fedsgt.window import Window, groups_used, order_passes
+
+TRAINING = [kind for kind in KINDS if kind != NO_MODULES]
 
 SKEWED = [0.3, 0.05, 0.25, 0.15, 0.25]
 
@@ -19,7 +22,7 @@ def _short_search(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kinds, "tree", partial(tree, effort=0.01))
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", TRAINING)
 def test_every_kind_makes_a_whole_plan(kind: str) -> None:
     plan = make(kind, 4)
     assert plan.kind == kind
@@ -28,7 +31,7 @@ def test_every_kind_makes_a_whole_plan(kind: str) -> None:
     assert max(map(len, plan.sequences)) == 4
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", TRAINING)
 @pytest.mark.parametrize("passes", [2.5, 4, 7.5])
 def test_every_kind_keeps_within_the_passes(kind: str, passes: float) -> None:
     plan = make(kind, 4, passes=passes)
@@ -36,7 +39,7 @@ def test_every_kind_keeps_within_the_passes(kind: str, passes: float) -> None:
     assert max(map(len, plan.sequences)) == 4
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", TRAINING)
 def test_every_kind_takes_a_prior(kind: str) -> None:
     plan = make(kind, 5, passes=6, prior=SKEWED)
     assert plan.groups == 5
@@ -44,7 +47,7 @@ def test_every_kind_takes_a_prior(kind: str) -> None:
         make(kind, 5, prior=[0.25] * 4)
 
 
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "tree"])
+@pytest.mark.parametrize("kind", [kind for kind in TRAINING if kind != "tree"])
 def test_a_budget_is_the_number_of_sequences(kind: str) -> None:
     assert len(make(kind, 5, 3).sequences) == 3
 
@@ -116,3 +119,34 @@ def test_an_even_prior_counts_as_none_so_that_scores_are_exact() -> None:
 def test_requests_are_whole_numbers(requests: Any) -> None:
     with pytest.raises(InputError, match=r"requests: .* is not a whole number of at least 0"):
         make("rotations", 4).expected_live(requests)
+
+
+@pytest.mark.parametrize("kind", TRAINING)
+@pytest.mark.parametrize("window", [1, 2, "own"])
+def test_passes_are_counted_with_the_window(kind: str, window: Window) -> None:
+    """Every kind spends what the window saves, and stays within the limit."""
+    least = make(kind, 5, budget=1, window=window) if kind != "tree" else None
+    found, plain = make(kind, 5, passes=4, window=window), make(kind, 5, passes=4)
+    assert found.window == window
+    assert found.passes == sum(groups_used(module.depth, window) for module in found.modules) / 5 <= 4 + 1e-9
+    assert len(found.modules) > len(plain.modules)
+    if least is not None:
+        assert least.passes == order_passes(5, window)
+
+
+@pytest.mark.parametrize("window", [0, -1, 1.5, True, "all"])
+def test_other_windows_are_refused(window: Any) -> None:
+    with pytest.raises(InputError, match="window"):
+        make("rotations", 5, window=window)
+
+
+def test_one_order_must_be_affordable_in_the_window() -> None:
+    assert make("rotations", 10, passes=1, window=1).passes == 1
+    with pytest.raises(InputError, match=r"takes 1\.9$"):
+        make("rotations", 10, passes=1, window=2)
+
+
+@pytest.mark.parametrize("shards", [1, 3])
+def test_none_trains_nothing(shards: int) -> None:
+    plan = make("none", 6, budget=2, passes=7, shards=shards)
+    assert (plan.kind, plan.groups, plan.sequences, plan.passes) == ("none", 6, (), 0)

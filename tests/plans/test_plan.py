@@ -3,12 +3,13 @@
 from fractions import Fraction
 from itertools import permutations
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsgt.errors import InputError
-from fedsgt.plans import Plan, rotations
+from fedsgt.plans import NO_MODULES, Plan, rotations
 from fedsgt.theory import passes
 
 Paths = list[tuple[int, ...]]
@@ -107,3 +108,20 @@ def test_plans_compare_by_their_sequences() -> None:
     assert Plan.of("a", 3, [(0, 1)]) == Plan.of("a", 3, [[0, 1]])
     assert Plan.of("a", 3, [(0, 1)]) != Plan.of("a", 3, [(1, 0)])
     assert len({Plan.of("a", 3, [(0, 1)]), Plan.of("a", 3, [(0, 1)])}) == 1
+
+
+@pytest.mark.parametrize("groups", [1, 4, 30])
+def test_a_plan_without_modules_costs_nothing_and_serves_nothing(groups: int) -> None:
+    plan = Plan.of(NO_MODULES, groups, ())
+    prior = [1.0 / groups] * groups
+    assert (plan.modules, plan.roots, plan.sets, plan.passes) == ((), (), {}, 0)
+    assert sum(plan.expected_live([0, 1, 5])) == 0
+    assert sum(plan.survival([0, 1, 5])) == sum(plan.survival([0, 1, 5], prior)) == 0
+    assert plan.deletion_rate() == plan.deletion_rate(prior) == 0
+    counts = np.ones((3, groups), dtype=np.int64)
+    assert plan.client_rounds(counts).tolist() == plan.client_downloads(counts).tolist() == [0, 0, 0]
+
+
+def test_only_a_plan_that_trains_nothing_may_have_no_sequence() -> None:
+    with pytest.raises(InputError, match=r"^plan: no sequence"):
+        Plan.of("rotations", 3, ())

@@ -102,6 +102,23 @@ def test_mean_rounds_over_random_balanced_groupings_come_near_the_theory() -> No
     assert abs(np.mean(means) - float(client_rounds_balanced(10, 5, 10))) < 5 * error
 
 
+@pytest.mark.parametrize("plan", PLANS, ids=lambda plan: plan.kind)
+def test_with_the_window_own_a_client_trains_the_modules_that_its_groups_end(plan: Plan) -> None:
+    counts, own = random_counts(0), plan.with_window("own")
+    for client, rounds in enumerate(own.client_rounds(counts)):
+        mine = groups_of(counts, client)
+        assert rounds == sum(module.group in mine for module in plan.modules)
+    assert (plan.with_window(1).takes_part(counts) == plan.takes_part(counts)).all()
+
+
+@pytest.mark.parametrize(("clients", "slices", "groups"), BALANCED)
+def test_so_it_is_in_the_theory(clients: int, slices: int, groups: int) -> None:
+    all_counts, plan = list(balanced_counts(clients, slices, groups)), rotations(groups).with_window("own")
+    rounds = sum(int(plan.client_rounds(counts).sum()) for counts in all_counts)
+    mean = Fraction(rounds, clients * len(all_counts))
+    assert mean == client_rounds_balanced(clients, slices, groups, None, "own")
+
+
 @pytest.mark.parametrize("shape", [(3, 4), (5,), (2, 6)])
 def test_counts_of_another_number_of_groups_are_refused(shape: tuple[int, ...]) -> None:
     with pytest.raises(InputError, match=r"^counts: shape .* clients x 5 groups$"):

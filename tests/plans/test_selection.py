@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsgt.errors import InputError
-from fedsgt.plans import STRATEGIES, rotations, select
+from fedsgt.plans import FLOOR, STRATEGIES, choose, choose_solved, rotations, select
 
 Paths = list[tuple[int, ...]]
 Served = list[tuple[int, str]]
@@ -163,3 +163,21 @@ def test_a_further_deletion_only_takes_away(paths: Paths, deleted: set[int], mor
     before = {index: prefix for index, prefix, _ in select("all", [*paths], deleted)}
     for _, prefix, _ in select("all", paths, deleted | more):
         assert any(prefix == old[: len(prefix)] for old in before.values())
+
+
+def test_solved_heads_weigh_chains_by_the_square_of_their_depth() -> None:
+    found = choose_solved("all", [(0, 1), (), (2,)])
+    assert [one[:2] for one in found] == [(0, (0, 1)), (2, (2,)), (FLOOR, ())]
+    assert [weight for _, _, weight in found] == pytest.approx([4 / 5.5, 1 / 5.5, 0.5 / 5.5])
+    assert choose_solved("long", [(), ()]) == [(FLOOR, (), 1.0)]
+
+
+@given(PATHS, DELETED, st.sampled_from(sorted(STRATEGIES)))
+def test_solved_heads_choose_the_same_sequences_and_the_bare_backbone(
+    paths: Paths, deleted: set[int], strategy: str
+) -> None:
+    prefixes = [live(path, deleted) for path in paths]
+    found = choose_solved(strategy, prefixes)
+    assert [one[:2] for one in found[:-1]] == [one[:2] for one in choose(strategy, prefixes)]
+    assert found[-1][:2] == (FLOOR, ())
+    assert sum(weight for _, _, weight in found) == pytest.approx(1)

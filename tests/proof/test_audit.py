@@ -10,6 +10,7 @@ import pytest
 from tiny_deletions import copied, problems, trained_run
 from tiny_world import World
 
+import fedsgt
 from fedsgt.proof.audit import audit
 from fedsgt.runs.folder import RunFolder
 from fedsgt.runs.work import work_folder
@@ -133,3 +134,62 @@ def test_work_is_listed_and_a_problem_if_its_process_is_gone_or_a_deletion_came(
     assert [finding.name for finding in found] == [f"work/{path.name}.lock", name]
     left = "left by a killed process; the next command that may write to the run removes it"
     assert {finding.problem for finding in found} == {left}
+
+
+@pytest.fixture(scope="module")
+def with_heads(images: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return trained_run(images, tmp_path_factory.mktemp("heads") / "run", ["heads.solve=true"])
+
+
+def test_statistics_are_named_with_their_client_and_chain(with_heads: Path, tmp_path: Path) -> None:
+    folder = copied(with_heads, tmp_path / "run")
+    words = {finding.name: finding.depends_on for finding in audit(folder)}
+    nothing = folder.live().mark_of(3)
+    assert words[f"statistics/backbone/3-{nothing}.safetensors"] == (
+        "the records of client c3 at the bare backbone"
+    )
+    for groups, key in folder.description.keys.items():
+        listed = ", ".join(map(str, groups))
+        assert words[f"statistics/{key}/0-{nothing}.safetensors"] == (
+            f"the records of client c0 at groups {listed}"
+        )
+    assert problems(folder) == []
+
+
+def test_statistics_that_do_not_count_are_found(with_heads: Path, tmp_path: Path) -> None:
+    folder = copied(with_heads, tmp_path / "run")
+    unlearn(folder, [Deletion("c0", slices=(0,))])
+    assert problems(folder) == []
+    nothing, now = folder.live().mark_of(1), folder.live().mark_of(0)
+    dead, hit = folder.live().dead_modules()[0].key, folder.live().last_request
+    planted = {
+        f"backbone/0-{nothing}": f"made before request no. {hit} of its client",
+        f"backbone/1-{now}": "made without records that were never deleted; remove it",
+        f"backbone/9-{nothing}": "of no client of this run; remove it",
+        f"{dead}/1-{nothing}": f"of a module that is not live: group 1 was hit by request no. {hit}",
+        f"{'0' * 64}/1-{nothing}": "of a module that is not live: no module of this run",
+    }
+    for name, problem in planted.items():
+        file = folder.path / "statistics" / f"{name}.safetensors"
+        file.parent.mkdir(exist_ok=True)
+        file.write_bytes((folder.path / f"statistics/backbone/1-{nothing}.safetensors").read_bytes())
+        (finding,) = problems(folder)
+        assert finding.name == f"statistics/{name}.safetensors"
+        assert str(finding.problem).startswith(problem)
+        file.unlink()
+
+
+def test_a_damaged_statistic_is_found_and_made_anew(with_heads: Path, tmp_path: Path) -> None:
+    folder = copied(with_heads, tmp_path / "run")
+    file = folder.path / f"statistics/backbone/2-{folder.live().mark_of(2)}.safetensors"
+    whole = file.read_bytes()
+    for damaged in (b"", whole[:-8], whole[:-1] + bytes([whole[-1] ^ 1])):
+        file.write_bytes(damaged)
+        (finding,) = problems(folder)
+        assert finding.name == f"statistics/backbone/{file.name}"
+        assert finding.problem == (
+            f"damaged, so that no head is solved from it; fedsgt heads {folder.path} makes it anew"
+        )
+        with fedsgt.open_run(folder.path) as run:
+            assert run.renew_heads() == 1
+        assert file.read_bytes() == whole

@@ -10,7 +10,9 @@ from tiny_world import World, started
 
 from fedsgt.data import group_fingerprint
 from fedsgt.proof.rebuild_folder import read_notes, read_retained, write_retained
+from fedsgt.runs.artefacts import BARE
 from fedsgt.runs.folder import RunFolder, read_run
+from fedsgt.runs.statistics import StatisticName
 from fedsgt.unlearning.request import Deletion
 from fedsgt.unlearning.unlearn import unlearn
 
@@ -104,10 +106,33 @@ def test_the_description_wants_these_modules_only(folder: RunFolder, tmp_path: P
 
 
 def test_notes_say_who_took_part_in_each_round(folder: RunFolder, tmp_path: Path) -> None:
-    took_part, erased = read_notes(written(folder, tmp_path / "again", (0,)))
-    assert took_part == {folder.description.keys[0,]: [["c0"], []]}
+    notes = read_notes(written(folder, tmp_path / "again", (0,)))
+    assert notes.took_part == {folder.description.keys[0,]: [["c0"], []]}
     # Records that are here are left out of the folder itself; only remote clients are told of deletions.
-    assert erased == {}
+    assert notes.erased == {}
+    assert notes.statistics == ()
+
+
+def test_a_client_with_statistics_gives_its_records_of_all_groups(
+    images: World, folder: RunFolder, tmp_path: Path
+) -> None:
+    """Statistics are made of all retained records; deleted ones are nowhere in the folder all the same."""
+    client, record = record_in(images, folder, 1)
+    unlearn(folder, [Deletion(client, records=(record,))])
+    live, number = folder.live(), [entry.name for entry in folder.description.clients].index(client)
+    wanted = [StatisticName(BARE, number, live.mark_of(number))]
+    path = tmp_path / "again"
+    path.mkdir()
+    write_retained(path, folder, live, (), {}, wanted)
+    found = read_run(path)
+    assert read_notes(found).statistics == tuple(wanted)
+    own = {row.id for row in images.rows if row.client == client}
+    assert ids_in(found) == own - {record}
+    (row,) = (row for row in images.rows if row.id == record)
+    assert isinstance(row.content, bytes)
+    data = bytes_below(found.path)
+    assert record.encode() not in data
+    assert row.content not in data
 
 
 def test_the_hash_of_a_file_of_records_tells_nothing_of_them(folder: RunFolder, tmp_path: Path) -> None:

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from fedsgt.reporting.advice import advise_on_accuracy, advise_on_survival, expected_fall, poor_accuracy
+from fedsgt.reporting.advice import (
+    advise_on_accuracy,
+    advise_on_heads,
+    advise_on_survival,
+    advise_without_modules,
+    expected_fall,
+    poor_accuracy,
+)
+from fedsgt.reporting.heads import HeadsStatus
 from fedsgt.serving.accuracy import Accuracy, Evaluation, ExpectedAccuracy
 
 
@@ -68,3 +76,30 @@ def test_survival_alone() -> None:
     assert advise_on_survival(1, whole=False).words.startswith("Retrain before the next request:")
     assert advise_on_survival(3, whole=True).urgency == "none"
     assert advise_on_survival(None, whole=False).urgency == "none"
+
+
+def test_advice_without_a_module_says_what_can_answer() -> None:
+    solved = HeadsStatus(records=564, clients=3, chains=1, statistics=3, missing=0, bytes=100, floor=1.0)
+    alone = advise_without_modules(solved, left=True)
+    assert alone.urgency == "soon"
+    assert "the bare backbone answers alone, with a head of 564 records" in alone.words
+    none = HeadsStatus(records=0, clients=0, chains=0, statistics=0, missing=3, bytes=0, floor=0.0)
+    heads = advise_without_modules(none, left=True)
+    assert heads.urgency == "now"
+    assert heads.words.startswith(
+        "Run fedsgt heads now: nothing can be served until it has made the 3 missing"
+    )
+    assert advise_without_modules(None, left=True).words.startswith("Retrain now")
+    assert "No record is left" in advise_without_modules(solved, left=False).words
+
+
+def test_missing_statistics_are_counted() -> None:
+    some = HeadsStatus(records=50, clients=2, chains=4, statistics=8, missing=1, bytes=100, floor=0.1)
+    assert "the 1 missing statistic, " in advise_on_heads(some).words
+    assert some.words().endswith("8 statistics of 4 chains (100 B), 1 missing")
+
+
+def test_with_solved_heads_being_able_to_serve_needs_no_retraining() -> None:
+    found = advise_on_survival(None, False, solved=True)
+    assert (found.urgency, found.words[:18]) == ("none", "No need to retrain")
+    assert "as long as a record is left" in found.words

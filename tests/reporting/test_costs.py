@@ -129,3 +129,32 @@ def test_no_line_through_fewer_than_three_numbers_of_records() -> None:
     assert fit_line([TrainingTime(5, 1.0), TrainingTime(5, 2.0), TrainingTime(7, 1.0)]) is None
     points = [TrainingTime(records, 1.0) for records in (5, 6, 7)]
     assert fit_line(points) == LineFit(1.0, 0.0, 1.0)
+
+
+@pytest.mark.parametrize(("window", "passes", "used"), [("1", 3.0, 120), ("2", 5.0, 240), ("own", 3.0, 0)])
+def test_a_window_counts_in_passes_records_and_rounds(
+    tmp_path: Path, window: str, passes: float, used: int
+) -> None:
+    """Metrics say how many records an epoch used, if they are fewer than the client has."""
+    folder = made(tmp_path / "run", ROTATIONS, f"training.window={window}")
+    metrics = folder.path / "metrics.jsonl"
+    depths = {entry.key: len(entry.groups) for entry in folder.description.modules}
+    lines = [json.loads(line) for line in metrics.read_text().splitlines()]
+    for told in lines:
+        if told["event"] == "update" and window != "own" and depths[told["module"]] > int(window):
+            told["used"] = told["records"] * int(window) // depths[told["module"]]
+    metrics.write_text("".join(json.dumps(told) + "\n" for told in lines))
+    found, without = costs_of(folder), costs_of(made(tmp_path / "without", ROTATIONS))
+    assert found.passes == passes
+    if window != "own":  # there the lines themselves have fewer records
+        assert found.depths[2].records == used
+    assert (found.per_client.rounds < without.per_client.rounds) == (window == "own")
+    said = {"1": "as many records as 1 group", "2": "as many records as 2 groups", "own": "its own group"}
+    assert said[window] in Page(write_report(folder)).said
+
+
+def test_a_plan_without_modules_costs_nothing(tmp_path: Path) -> None:
+    folder = paper_run(tmp_path / "run", describe([], [10, 20]), "plan.kind=none")
+    found = run_costs(folder, folder.live(), frozenset())
+    assert (found.depths, found.sequences) == ([], [])
+    assert (found.modules, found.passes) == (0, 0)

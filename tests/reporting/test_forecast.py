@@ -94,3 +94,15 @@ def test_the_most_fragile_group_comes_first() -> None:
     told = [(one.group, one.modules, one.live_groups, one.chance) for one in found]
     assert told == [(0, 5, 2, 0.1), (1, 4, 2, 0.2), (2, 4, 3, 0.3), (3, 3, 3, 0.4)]
     assert fragile_groups([(), ()], even(2)) == []
+
+
+def test_with_solved_heads_something_answers_whatever_modules_die() -> None:
+    odds = np.array([0.1, 0.3, 0.05, 0.25, 0.3])
+    trained, solved = (forecast_survival([(1, 2), (3,)], odds, 4, heads) for heads in (False, True))
+    assert solved.alive == [1.0] * 5
+    assert solved.some_module == trained.some_module == trained.alive
+    assert solved.live_groups == trained.live_groups
+    assert (solved.requests_left, solved.unsafe_at) == (math.inf, None)
+    assert solved.until_no_module == trained.until_no_module == trained.requests_left
+    alone = forecast_survival([(), ()], odds, 4, True)
+    assert (alone.alive[-1], alone.some_module[0], alone.requests_left) == (1.0, 0.0, math.inf)

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from fedsgt.reporting.module_tree import TreeRow, tree_rows
+from pathlib import Path
+
+from paper_run import describe, paper_run
+
+from fedsgt.reporting.module_tree import TreeRow, draw_tree, tree_rows
+from fedsgt.reporting.status import run_status
 
 # Two branches below [0, 1], and one sequence beside them.
 BRANCHED = [(0, 1, 2, 3), (0, 1, 3), (2, 3)]
@@ -23,3 +28,10 @@ def test_branches_stay_together_and_repeated_or_contained_sequences_have_no_row(
         (2, (0, 2), 1),
         (1, (2,), 0),
     ]
+
+
+def test_a_plan_without_modules_has_an_empty_tree(tmp_path: Path) -> None:
+    folder = paper_run(tmp_path / "run", describe([], [10, 20]), "plan.kind=none")
+    drawn, left_out = draw_tree(run_status(folder))
+    assert left_out == 0
+    assert "<g " not in drawn

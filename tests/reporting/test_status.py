@@ -236,3 +236,13 @@ def test_infinity_is_null_in_json(tmp_path: Path) -> None:
         json.loads(json.dumps(run_status(folder).to_json(), allow_nan=False))["forecast"]["requests_left"]
         is None
     )
+
+
+def test_a_plan_without_modules_asks_for_no_training(tmp_path: Path) -> None:
+    folder = paper_run(tmp_path / "run", describe([], [10, 20]), "plan.kind=none")
+    status = run_status(folder)
+    assert (status.modules, status.live_counts.modules, status.forecast.requests_left) == (0, 0, 0)
+    assert (status.urgency, status.advice()) == (
+        "none",
+        "Nothing is to be trained: the plan has no modules.",
+    )

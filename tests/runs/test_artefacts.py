@@ -22,6 +22,7 @@ from fedsgt.runs.artefacts import REGISTRY, ArtefactKind, kind_of
 from fedsgt.runs.dependencies import Nothing, StoredFile, stored_files
 from fedsgt.runs.folder import RunFolder, open_run
 from fedsgt.runs.kept_records import write_kept
+from fedsgt.runs.state import NOTHING_DELETED
 from fedsgt.runs.traffic import add_traffic
 from fedsgt.serving.evaluation import evaluate
 from fedsgt.serving.export import export_sequence
@@ -30,7 +31,7 @@ from fedsgt.unlearning.request import Deletion
 from fedsgt.unlearning.unlearn import accept, complete, preview, unlearn
 
 # Modules in the top layer only, so that there are activations; both trackers, as each writes its own files.
-SETTINGS = ("peft.layers=1", "engine.trackers=['tensorboard', 'mlflow']")
+SETTINGS = ("peft.layers=1", "heads.solve=true", "engine.trackers=['tensorboard', 'mlflow']")
 SECRET = b"bytes that depend on deleted records"
 BEFORE_ANY_REQUEST = 0
 UNFINISHED = "0123456789abcdef"
@@ -72,7 +73,9 @@ def test_every_file_of_a_run_that_was_used_for_everything_is_claimed_by_one_kind
     add_traffic(folder, Traffic(rounds=1))
     copied(source, tmp_path / "other")
     assert fedsgt("report", str(folder.path), "--against", str(tmp_path / "other")).returncode == 0
-    assert claimed_once(folder) >= {"mlflow.db", "evaluation.json", "traffic.json", "compared.json"}
+    claimed = claimed_once(folder)
+    assert claimed >= {"mlflow.db", "evaluation.json", "traffic.json", "compared.json"}
+    assert f"statistics/backbone/0-{NOTHING_DELETED.mark}.safetensors" in claimed
     unlearn(folder, [Deletion("c1", slices=(0,))])
     evaluate(folder)
     assert fedsgt("report", str(folder.path)).returncode == 0
@@ -247,6 +250,19 @@ PLANTED: dict[str, Recipe] = {
     ],
     "work put aside": lambda folder: [(f"work/.{UNFINISHED}/records/0.parquet", SECRET)],
     "work over the marker": lambda folder: [(f"work/{UNFINISHED}", SECRET)],
+    "statistic with deleted records": lambda folder: [
+        (f"statistics/backbone/0-{NOTHING_DELETED.mark}.safetensors", SECRET)
+    ],
+    "statistic under a dead module": of_module(f"statistics/KEY/1-{NOTHING_DELETED.mark}.safetensors"),
+    "statistic of an unknown mark": lambda folder: [
+        (f"statistics/backbone/1-{UNFINISHED}.safetensors", SECRET)
+    ],
+    "statistic of nobody": lambda folder: [
+        (f"statistics/backbone/99-{NOTHING_DELETED.mark}.safetensors", SECRET)
+    ],
+    "unfinished write of a statistic": of_module(
+        f"statistics/KEY/.{UNFINISHED}.1-{NOTHING_DELETED.mark}.safetensors"
+    ),
     "unfinished write": of_module(f"modules/KEY/.{UNFINISHED}.module.safetensors"),
     "unfinished write at the top": lambda folder: [(f".{UNFINISHED}.evaluation.json", SECRET)],
 }
@@ -319,6 +335,9 @@ def hit_by_c0(folder: RunFolder) -> set[int]:
 # data. One that comes later is removed, if it is in the place of something dead, and never followed.
 
 LINKS = {
+    "all statistics": "statistics",
+    "statistics under a dead module": "statistics/KEY",
+    "a dead statistic": "statistics/KEY/1-0123456789abcdef.safetensors",
     "an export": "export/mine",
     "a file of an export": "export/mine/adapter_model.safetensors",
     "all exports": "export",

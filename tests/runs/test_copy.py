@@ -19,6 +19,7 @@ from fedsgt.ledger.ledger import Ledger, RolledBack
 from fedsgt.proof.verify import verify
 from fedsgt.runs.copy import copy_run
 from fedsgt.runs.folder import RunFolder, ledger_url, open_run
+from fedsgt.runs.statistics import present_statistics, statistics_in_force
 from fedsgt.serving.evaluation import evaluate
 from fedsgt.serving.predictor import Predictor
 from fedsgt.unlearning.request import Deletion
@@ -163,3 +164,18 @@ def test_a_trained_copy_predicts_deletes_retrains_and_verifies(images: World, tm
     again = train(made.config, made.path, Quiet(), recover)
     assert (problems(again), again.live().dead) == ([], frozenset())
     assert folder.live().requests == ()
+
+
+def test_statistics_that_count_come_along_and_others_do_not(images: World, tmp_path: Path) -> None:
+    run = open_run(trained_run(images, tmp_path / "run", ["heads.solve=true"]))
+    accept(run, [Deletion("c0", slices=(0,))])  # its files are still there
+    left = present_statistics(run)
+    counting = {name for names in statistics_in_force(run, run.live()).values() for name in names}
+    assert counting < left
+    made = copy_run(run, tmp_path / "copy")
+    assert present_statistics(made) == counting
+    assert {name for names in statistics_in_force(made, made.live()).values() for name in names} == counting
+    for name in counting:
+        assert (made.path / name.file).read_bytes() == (run.path / name.file).read_bytes()
+    recover(made)
+    assert problems(made) == []

@@ -16,6 +16,7 @@ from fedsgt.runs.dependencies import (
     FromModules,
     FromRecords,
     FromSlice,
+    FromStatistic,
     FromTraining,
     MadeOf,
     Nothing,
@@ -23,7 +24,7 @@ from fedsgt.runs.dependencies import (
     StoredFile,
     stored_files,
 )
-from fedsgt.runs.state import DeletedData, Live
+from fedsgt.runs.state import NOTHING_DELETED, DeletedData, Live
 from fedsgt.store import Folder
 
 NONE_DEAD = Dead(frozenset(), frozenset({"m1", "m2"}), frozenset({"s1"}), frozenset(), 0)
@@ -54,6 +55,13 @@ CASES: list[tuple[MadeOf, bool, bool]] = [
     (FromLines(()), False, False),
     (FromSlice("s1"), False, False),
     (FromSlice("s2"), True, True),
+    # Client 1 has had a slice deleted since; client 0 nothing, and client 7 is none of the run.
+    (FromStatistic("m1", 0, NOTHING_DELETED.mark), False, False),
+    (FromStatistic(None, 0, NOTHING_DELETED.mark), False, False),
+    (FromStatistic("m3", 0, NOTHING_DELETED.mark), True, True),
+    (FromStatistic("m1", 1, NOTHING_DELETED.mark), False, True),
+    (FromStatistic(None, 1, NOTHING_DELETED.mark), False, True),
+    (FromStatistic("m1", 1, DeletedData(frozenset({0})).mark), True, False),
     (FromLiveModules(0), False, True),
     (FromLiveModules(6), False, True),
     (FromLiveModules(7), False, False),

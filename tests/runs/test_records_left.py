@@ -9,7 +9,7 @@ from paper_run import describe, request_entry
 
 from fedsgt.ledger.kinds import Kind
 from fedsgt.ledger.ledger import Entry
-from fedsgt.runs.records_left import records_left, request_chances
+from fedsgt.runs.records_left import records_left, request_chances, whole_clients_withstood
 from fedsgt.runs.state import Live
 
 
@@ -52,3 +52,13 @@ def test_records_that_the_description_already_lacks_are_not_taken_off_again() ->
 
 def test_with_no_record_left_anywhere_all_groups_are_alike() -> None:
     assert request_chances(Live(describe([(0, 1)], [0, 0]), 1, ())).tolist() == [0.5, 0.5]
+
+
+def test_whole_clients_withstood_are_those_that_can_still_leave() -> None:
+    orders = [(0, 1, 2), (1, 2, 0), (2, 0, 1)]
+    description = describe(orders, [10, 20, 30])  # client i is in group i alone
+    assert tuple(map(float, whole_clients_withstood(Live(description, 1, ())))) == (3, 3)
+    gone = request(2, [1], number=1, scope="client", slices=[0, 1], records=[], counts=[20, 20], count=40)
+    assert tuple(map(float, whole_clients_withstood(Live(description, 2, (gone,))))) == (2, 2)
+    all_hit = request(3, [0, 2], number=0, scope="slice", slices=[0], records=[], counts=[1], count=1)
+    assert tuple(map(float, whole_clients_withstood(Live(description, 3, (gone, all_hit))))) == (0, 2)

@@ -11,6 +11,7 @@ from paper_run import delete, describe, fill, paper_run, rebuild, request_entry
 from fedsgt.ledger.kinds import Kind
 from fedsgt.ledger.ledger import Entry
 from fedsgt.runs.folder import open_run
+from fedsgt.runs.records_left import whole_clients_withstood
 from fedsgt.runs.state import DeletedData, Live, deleted_after, hit_after, modules_in
 
 ROTATIONS = [(0, 1, 2), (2, 0, 1), (1, 2, 0)]
@@ -143,3 +144,13 @@ def test_a_run_that_is_open_sees_what_others_write(tmp_path: Path) -> None:
     assert (after.dead, after.description.as_of) == (frozenset(), folder.live().description.as_of)
     assert after.deleted == {2: DeletedData(slices=frozenset({0}))}, "as it is never brought back"
     assert before.dead == frozenset()
+
+
+def test_a_run_without_modules_has_a_state() -> None:
+    description = describe([], [10, 20, 30])
+    live = Live(description, 2, (request_entry(2, [1]),))
+    assert description.plan_made().modules == ()
+    assert live.depths.tolist() == []
+    assert (live.modules(), live.dead_modules(), live.dying([0, 2]), live.prefixes(())) == ([], [], set(), [])
+    assert live.dead == {1}
+    assert tuple(map(float, whole_clients_withstood(live))) == (0, 3)

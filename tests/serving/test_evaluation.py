@@ -44,13 +44,13 @@ def folder(trained: Path, tmp_path: Path) -> RunFolder:
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
     """Record every chain that workers are asked for."""
     chains: list[tuple[str, ...]] = []
-    inner = InProcess.predict
+    inner = InProcess.outputs
 
     def predict(self: InProcess, wanted: Any, *rest: Any) -> Any:
         chains.extend(wanted)
         return inner(self, wanted, *rest)
 
-    monkeypatch.setattr(InProcess, "predict", predict)
+    monkeypatch.setattr(InProcess, "outputs", predict)
     return chains
 
 
@@ -142,7 +142,7 @@ def test_damaged_modules_count_as_not_there(folder: RunFolder) -> None:
 def test_a_deletion_meanwhile_begins_it_anew_and_leaves_nothing_of_the_dead(
     folder: RunFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    elsewhere, inner = open_run(folder.path), InProcess.predict
+    elsewhere, inner = open_run(folder.path), InProcess.outputs
     moved: list[int] = []
 
     def predict(*arguments: Any) -> Any:
@@ -151,7 +151,7 @@ def test_a_deletion_meanwhile_begins_it_anew_and_leaves_nothing_of_the_dead(
             moved.append(request(elsewhere, 1))
         return found
 
-    monkeypatch.setattr(InProcess, "predict", predict)
+    monkeypatch.setattr(InProcess, "outputs", predict)
     found = evaluate(folder)
     assert (found.position, shapes(found)) == (moved[0], [1, 2, 0])
     assert json.loads((folder.path / "evaluation.json").read_text())["position"] == moved[0]
@@ -183,7 +183,7 @@ def test_a_deletion_while_it_is_written_is_not_written_over(
 def test_a_module_destroyed_meanwhile_begins_it_anew_and_a_lost_one_is_an_error(
     folder: RunFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    elsewhere, inner = open_run(folder.path), InProcess.predict
+    elsewhere, inner = open_run(folder.path), InProcess.outputs
 
     def destroyed(*arguments: Any) -> Any:
         if not elsewhere.live().dead:
@@ -193,7 +193,7 @@ def test_a_module_destroyed_meanwhile_begins_it_anew_and_a_lost_one_is_an_error(
         return inner(*arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(InProcess, "predict", destroyed)
+        patch.setattr(InProcess, "outputs", destroyed)
         assert shapes(evaluate(folder)) == [1, 2, 0]
 
     def lost(*arguments: Any) -> Any:
@@ -202,7 +202,7 @@ def test_a_module_destroyed_meanwhile_begins_it_anew_and_a_lost_one_is_an_error(
 
     for file in kept(folder):
         file.unlink()
-    monkeypatch.setattr(InProcess, "predict", lost)
+    monkeypatch.setattr(InProcess, "outputs", lost)
     with pytest.raises(CorruptModule):
         evaluate(folder)
 

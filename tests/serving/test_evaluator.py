@@ -1,4 +1,4 @@
-"""Computing probabilities of test records: prepared once, the same with workers, and only if need be."""
+"""Computing outputs for test records: prepared once, the same with workers, and only if need be."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_test_records_are_prepared_once_for_all_models(
     for file in kept(folder):
         file.unlink()
     with Evaluator(folder, test) as evaluator:
-        evaluator.probabilities(folder.live(), [(0,), (2, 0)], lambda share: None)
+        evaluator.outputs(folder.live(), [(0,), (2, 0)], lambda share: None)
         evaluator.merged(folder.live(), [(0,), (2, 0), ()])
     assert sorted(prepared) == sorted(ids_of(test.records))
 
@@ -60,20 +60,20 @@ def test_workers_give_the_same_numbers(folder: RunFolder) -> None:
     test = load_test(folder.config, folder.description.labels)
     every = [tuple(entry.groups) for entry in folder.live().modules()]
     with Evaluator(folder, test) as evaluator:
-        inline = evaluator.probabilities(folder.live(), every, lambda share: None)
+        inline = evaluator.outputs(folder.live(), every, lambda share: None)
         merged = evaluator.merged(folder.live(), [tuple(order) for order in SEQUENCES])
     with Evaluator(folder, test) as evaluator:
-        evaluator.probabilities(folder.live(), every, lambda share: None)
+        evaluator.outputs(folder.live(), every, lambda share: None)
         assert "engine" not in vars(evaluator)
     for file in kept(folder):
         file.unlink()
     engine = folder.config.engine.model_copy(update={"workers": 1})
     apart = RunFolder(folder.path, folder.config.model_copy(update={"engine": engine}), folder.description)
     with Evaluator(apart, test) as evaluator:
-        found = evaluator.probabilities(apart.live(), every, lambda share: None)
+        found = evaluator.outputs(apart.live(), every, lambda share: None)
         again = evaluator.merged(apart.live(), [tuple(order) for order in SEQUENCES])
     assert merged is not None
     assert again is not None
     assert np.array_equal(merged, again)
-    for prefix, array in inline.items():
-        assert np.array_equal(found[prefix], array)
+    for prefix, one in inline.items():
+        assert np.array_equal(found[prefix].probabilities, one.probabilities)

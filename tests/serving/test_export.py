@@ -6,14 +6,21 @@ import json
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
+from peft import PeftModel
 from tiny_world import Quiet, World
 
 from fedsgt.build.train import train
 from fedsgt.errors import InputError
 from fedsgt.ledger.kinds import Kind
 from fedsgt.runs.folder import RunFolder, open_run
-from fedsgt.serving.export import export_sequence
+from fedsgt.serving.export import export_sequence, trained_because
+from fedsgt.serving.heads import HeadSolver
+from fedsgt.serving.model import open_model_of
+from fedsgt.unlearning.request import Deletion
+from fedsgt.unlearning.unlearn import unlearn
 
 
 @pytest.fixture(scope="module")
@@ -122,3 +129,83 @@ def test_a_sweep_follows_no_link_and_removes_only_what_exports_make(
     place.symlink_to(home)
     folder.sweep()
     assert {path.name for path in home.iterdir()} == {".ssh", f".x.{'0' * 32}"}
+
+
+@pytest.fixture(scope="module")
+def solved(images: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("solved") / "run"
+    train(images.config("heads.solve=true"), path, Quiet()).ledger.close()
+    return path
+
+
+def under_peft(folder: RunFolder, adapter: Path, images: World) -> np.ndarray:
+    """Return class probabilities of all records as stock PEFT gives them."""
+    from transformers import ViTForImageClassification
+
+    labels = folder.description.labels
+    plain = ViTForImageClassification.from_pretrained(
+        folder.config.model.backbone, num_labels=labels, ignore_mismatched_sizes=True
+    )
+    model = open_model_of(folder)
+    items = [model.inputs.item(row.id, (row.content,)) for row in images.rows]
+    with torch.no_grad():
+        batch = model.inputs.batch(items)
+        wrapped = PeftModel.from_pretrained(plain, adapter).eval()
+        return np.asarray(wrapped(**batch).logits.softmax(dim=-1).numpy())
+
+
+@pytest.mark.filterwarnings("ignore")  # of transformers and PEFT
+@pytest.mark.parametrize("depth", [1, 3])
+def test_a_solved_head_answers_under_stock_peft(
+    solved: Path, images: World, tmp_path: Path, depth: int
+) -> None:
+    """Its probabilities are those of the solved head of that chain, and not those of the trained one."""
+    folder = open_run(shutil.copytree(solved, tmp_path / "run"))
+    adapter = export_sequence(folder, 0, depth, None)
+    prefix = tuple(folder.description.sequences[0][:depth])
+    live = folder.live()
+    head = HeadSolver(folder).solve(live, [prefix]).by_chain[prefix]
+    model = open_model_of(folder)
+    items = [model.inputs.item(row.id, (row.content,)) for row in images.rows]
+    model.stack.load([folder.modules.get(key) for key in live.description.chain(prefix)])
+    with torch.no_grad():
+        logits, features = model.stack.outputs(model.inputs.batch(items))
+    ours, theirs = head.probabilities(features.numpy()), under_peft(folder, adapter, images)
+    assert np.abs(ours - theirs).max() < 1e-4
+    assert np.abs(logits.softmax(dim=-1).numpy() - theirs).max() > 1e-2
+    trained = export_sequence(folder, 0, depth, tmp_path / "trained", "trained")
+    assert np.abs(logits.softmax(dim=-1).numpy() - under_peft(folder, trained, images)).max() < 1e-4
+
+
+def test_any_later_deletion_destroys_an_export_with_a_solved_head(solved: Path, tmp_path: Path) -> None:
+    """Also one that hits none of its modules: the head knows the records of all clients."""
+    folder = open_run(shutil.copytree(solved, tmp_path / "run"))
+    adapter = export_sequence(folder, 0, 1, None)
+    trained = export_sequence(folder, 0, 1, folder.path / "export" / "mine", "trained")
+    note = json.loads((adapter / "fedsgt.json").read_text())
+    assert (note["heads"], note["position"]) == ("statistics", folder.live().position)
+    first = folder.description.sequences[0][0]
+    client, index = next(
+        (client, index)
+        for client, groups in enumerate(folder.description.groups_of)
+        for index, group in enumerate(groups)
+        if group != first
+    )
+    unlearn(folder, [Deletion(f"c{client}", slices=(index,))])
+    assert not adapter.exists()
+    assert trained.exists()
+
+
+def test_the_trained_head_is_kept_where_a_solved_one_does_not_fit(texts: World, tmp_path: Path) -> None:
+    folder = train(texts.config("heads.solve=true"), tmp_path / "run", Quiet())
+    adapter = export_sequence(folder, 0, 1, None)
+    assert "reads the trunk's first token" in str(trained_because(adapter))
+    with pytest.raises(InputError, match="heads: statistics cannot be exported: a solved head reads"):
+        export_sequence(folder, 0, 2, None, "statistics")
+    assert trained_because(export_sequence(folder, 0, 1, tmp_path / "mine", "trained")) is None
+
+
+def test_a_chain_without_statistics_is_exported_with_its_trained_head(solved: Path, tmp_path: Path) -> None:
+    folder = open_run(shutil.copytree(solved, tmp_path / "run"))
+    shutil.rmtree(folder.path / "statistics")
+    assert "fedsgt heads" in str(trained_because(export_sequence(folder, 0, 1, None)))

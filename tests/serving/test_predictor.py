@@ -184,7 +184,7 @@ def test_what_dies_while_it_predicts_is_predicted_again(
     folder: RunFolder, contents: list[bytes], strategy: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     predictor, elsewhere = Predictor(folder, strategy), open_run(folder.path)
-    method = "predict_merged" if strategy == "merged" else "predict"
+    method = "predict_merged" if strategy == "merged" else "outputs"
     inner = getattr(predictor.worker, method)
     positions: list[int] = []
 
@@ -208,13 +208,13 @@ def test_a_deletion_that_hits_nothing_in_use_costs_nothing(
 ) -> None:
     request(folder, 1)
     predictor, elsewhere = Predictor(folder), open_run(folder.path)
-    inner, positions = predictor.worker.predict, []
+    inner, positions = predictor.worker.outputs, []
 
     def predict(*arguments: Any, **named: Any) -> Any:
         positions.append(request(elsewhere, 1))
         return inner(*arguments, **named)
 
-    monkeypatch.setattr(predictor.worker, "predict", predict)
+    monkeypatch.setattr(predictor.worker, "outputs", predict)
     assert predictor.predict(contents).position == positions[0]
     assert len(positions) == 1
 
@@ -229,7 +229,7 @@ def test_dead_modules_leave_the_memory(
     assert len(predictor.worker.modules) == 9
     request(folder, 0, 1)
     kept: list[set[str]] = []
-    method = "predict_merged" if strategy == "merged" else "predict"
+    method = "predict_merged" if strategy == "merged" else "outputs"
     inner = getattr(predictor.worker, method)
 
     def predict(*arguments: Any, **named: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
@@ -64,3 +64,37 @@ def test_the_first_head_follows_the_seed_alone(tiny: Tiny, model: str) -> None:
     other = stack.initial_head(4)
     for name, array in one.items():
         assert (array.tobytes() != other[name].tobytes()) == name.endswith(".weight"), "biases start at zero"
+
+
+@pytest.mark.parametrize("layers", ["all", 1])
+def test_features_are_the_trunks_output(tiny: Tiny, model: str, layers: Any) -> None:
+    """Compare with the class's own: at the first token, and the mean over tokens, without padding."""
+    stack, batch = tiny.stack(model, layers=layers), tiny.batch(model)
+    plain = tiny.untouched(model).model.base_model
+    with torch.no_grad():
+        tokens = plain(**batch).last_hidden_state
+        stack.load([])
+        logits, bare = stack.outputs(batch)
+    mask = batch.get("attention_mask", torch.ones(tokens.shape[:2]))
+    means = torch.stack([row[seen.bool()].mean(dim=0) for row, seen in zip(tokens, mask, strict=True)])
+    assert torch.allclose(bare, torch.cat([tokens[:, 0], means], dim=1), atol=1e-5)
+    assert not logits.any(), "a bare backbone knows no label"
+    assert stack.feature_width([]) == bare.shape[1] == 2 * stack.width
+
+
+def test_features_and_logits_are_of_one_pass(tiny: Tiny, model: str, kind: str) -> None:
+    """The head of the loaded modules, on the features, gives the logits; features leave no trace."""
+    stack, batch = tiny.stack(model, kind), tiny.batch(model)
+    modules = tiny.modules(stack, 2)
+    before = tiny.logits(stack, modules, batch)
+    with torch.no_grad():
+        logits, features = stack.outputs(batch)
+        assert torch.equal(logits, before)
+        assert features.shape == (6, stack.feature_width(modules)) == (6, stack.width)
+        stack.load([])
+        stack.outputs(batch)
+        assert torch.equal(tiny.logits(stack, modules, batch), before), "the last layer stayed whole"
+    if model in ("vit", "deit"):
+        head = {name: value.double() for name, value in stack.head.items()}
+        again = features.double() @ head["classifier.weight"].T + head["classifier.bias"]
+        assert torch.allclose(again.float(), logits, atol=1e-5)

@@ -4,10 +4,13 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from itertools import pairwise, product
+from typing import Any
 
 import numpy as np
 import pytest
 
+from fedsgt.errors import InputError
+from fedsgt.plans import make
 from fedsgt.theory import (
     client_rounds_balanced,
     client_rounds_independent,
@@ -17,6 +20,7 @@ from fedsgt.theory import (
     matched_budget_passes,
     passes,
 )
+from fedsgt.window import Window
 
 BALANCED = [(3, 2, 3), (3, 2, 4), (2, 3, 4), (1, 5, 3), (4, 1, 3), (2, 4, 3), (2, 3, 6), (6, 1, 1)]
 
@@ -127,3 +131,34 @@ def test_matched_budgets_solve_their_equations() -> None:
     for rounds, groups in ((10, 10), (7, 4), (1, 1)):
         assert matched_budget(rounds, groups) * Fraction(groups + 1, 2) == rounds * groups
         assert matched_budget_passes(rounds, groups) * Fraction(groups + 1, 2) == rounds
+
+
+@pytest.mark.parametrize("groups", [1, 2, 5, 10])
+@pytest.mark.parametrize("window", [None, "own", 1, 2, 4, 10, 99])
+def test_passes_with_a_window_are_those_of_the_phases_and_of_the_plan(groups: int, window: Window) -> None:
+    for budget in range(1, groups + 1):
+        most = groups if window is None else 1 if window == "own" else window
+        phases = Fraction(sum(min(i, most) for i in range(1, groups + 1)), groups)
+        assert passes(groups, budget, window) == budget * phases
+        planned = make("rotations", groups, budget, window=window).passes
+        assert planned == pytest.approx(float(passes(groups, budget, window)), rel=1e-12)
+    assert matched_budget_passes(10, groups, window) * passes(groups, 1, window) == 10
+
+
+def test_what_a_window_saves_at_ten_groups() -> None:
+    assert [passes(10, 10, window) for window in (1, 2, 4, 10, None, "own")] == [10, 19, 34, 55, 55, 10]
+    assert matched_budget_passes(10, 10, 1) == 10
+
+
+@pytest.mark.parametrize("window", [0, -1, 1.5, "all"])
+def test_other_windows_are_refused(window: Any) -> None:
+    with pytest.raises(InputError, match="window"):
+        passes(10, 10, window)
+
+
+def test_with_the_window_own_a_client_trains_on_its_own_groups_alone() -> None:
+    joined = sum(k * groups_joined_balanced(4, 3, 5, k) for k in range(6))
+    assert client_rounds_balanced(4, 3, 5, 2, "own") == 2 * joined
+    assert client_rounds_balanced(4, 3, 5, 2, 2) == client_rounds_balanced(4, 3, 5, 2)
+    independent = sum(k * groups_joined_independent(5, 3, k) for k in range(6))
+    assert client_rounds_independent(5, 3, None, "own") == 5 * independent

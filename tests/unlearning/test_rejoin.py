@@ -7,12 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rebuild_child import warm
 from tiny_deletions import copied, prefixes, problems, trained_run
 from tiny_world import GROUPS, SLICES, Quiet, Row, World, pgm, write_rows
 
 from fedsgt.build.train import train
 from fedsgt.errors import InputError
+from fedsgt.proof.verify import verify
+from fedsgt.runs.artefacts import BARE
 from fedsgt.runs.folder import RunFolder
+from fedsgt.runs.statistics import missing_statistics, present_statistics, statistics_in_force
 from fedsgt.unlearning.rejoin import rejoin
 from fedsgt.unlearning.request import Deletion
 from fedsgt.unlearning.unlearn import unlearn
@@ -126,3 +130,30 @@ def test_what_a_new_description_drops_is_removed(folder: RunFolder, returning: P
     rejoin(folder, "c1", returning, 1, 1, Quiet())
     assert problems(folder) == []
     assert folder.description.keys[0, 1, 2] not in folder.present()
+
+
+def test_statistics_of_the_new_client_are_made_and_those_of_dropped_modules_go(
+    images: World, returning: Path, tmp_path: Path
+) -> None:
+    folder = copied(trained_run(images, tmp_path / "made", ["heads.solve=true"]), tmp_path / "run")
+    unlearn(folder, [Deletion("c1")])
+    rejoin(folder, "c1", returning, 2, 1, Quiet())
+    live = folder.live()
+    assert missing_statistics(folder, live) == {}
+    there = statistics_in_force(folder, live)
+    assert there.keys() == {BARE, *(live.description.keys[groups] for groups in hashes(folder))}
+    assert {name.client for names in there.values() for name in names} == {0, 2, 3, 4}
+    assert present_statistics(folder) == {name for names in there.values() for name in names}
+    assert problems(folder) == []
+    assert verify(folder, command=warm()).statistic_counts == {"same": 4 * len(there)}
+
+
+def test_retraining_destroys_the_statistics_of_modules_that_it_drops(images: World, tmp_path: Path) -> None:
+    folder = copied(trained_run(images, tmp_path / "made", ["heads.solve=true"]), tmp_path / "run")
+    unlearn(folder, [Deletion("c0", slices=(0,))])
+    folder = train(folder.config, folder.path, Quiet())
+    there = statistics_in_force(folder, folder.live())
+    assert missing_statistics(folder, folder.live()) == {}
+    assert there.keys() == {BARE, *folder.present()}
+    assert present_statistics(folder) == {name for names in there.values() for name in names}
+    assert problems(folder) == []

@@ -13,9 +13,13 @@ from paper_run import delete, describe, fill, paper_run
 from tiny_deletions import prefixes, problems, record_in, trained_run
 from tiny_world import World
 
+from fedsgt.build.statistics import renew_statistics
 from fedsgt.errors import InputError
 from fedsgt.ledger.ledger import RolledBack, file_url
+from fedsgt.runs.artefacts import BARE
 from fedsgt.runs.folder import RunFolder, open_run
+from fedsgt.runs.state import NOTHING_DELETED
+from fedsgt.runs.statistics import StatisticName, present_statistics, statistics_in_force
 from fedsgt.unlearning.replay import Replayed, replay
 from fedsgt.unlearning.request import Deletion
 from fedsgt.unlearning.unlearn import accept, unfinished, unlearn
@@ -244,3 +248,30 @@ def test_a_ledger_cut_with_sql(scene: Scene) -> None:
     tamper(file_url(scene.path / "ledger.sqlite"), f"DELETE FROM fedsgt_ledger WHERE position > {head - 3}")
     with pytest.raises(RolledBack):
         open_run(scene.path)
+
+
+def test_no_statistic_with_a_replayed_deletion_counts(images: World, tmp_path: Path) -> None:
+    """The backup's statistics have the records; they end with the replay, and are destroyed."""
+    path, backup = trained_run(images, tmp_path / "run", ["heads.solve=true"]), tmp_path / "backup"
+    folder = open_run(path)
+    unlearn(folder, [Deletion("c3", slices=(0,))])
+    folder.ledger.close()
+    shutil.copytree(path, backup)
+    folder = open_run(path)
+    client, record = record_in(images, folder, 1, "c0")
+    answer = unlearn(folder, [Deletion(client, records=(record,))])
+    assert answer.certificate is not None
+    kept = shutil.copy(answer.certificate, tmp_path / "kept.json")
+    folder.ledger.close()
+    shutil.rmtree(path)
+    shutil.copytree(backup, path)
+    old = StatisticName(BARE, 0, NOTHING_DELETED.mark)
+    assert (path / old.file).exists()
+    replay(open_run(path, restoring=True), [Path(kept)])
+    folder = open_run(path)
+    there = [name for names in statistics_in_force(folder, folder.live()).values() for name in names]
+    assert {name.client for name in there} == {1, 2}
+    assert not (path / old.file).exists()
+    assert problems(folder) == []
+    assert renew_statistics(folder) == 2 * len({name.chain for name in there})
+    assert StatisticName(BARE, 0, folder.live().mark_of(0)) in present_statistics(folder)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,7 +28,10 @@ from fedsgt.api.session import Session
 from fedsgt.api.train import AnyConfig, AnyPath, train_run
 from fedsgt.errors import InputError
 from fedsgt.ledger.marks import MarkFile
+from fedsgt.reporting.accuracy import accuracy_after
+from fedsgt.reporting.costs import statistics_cost
 from fedsgt.runs.description import Description
+from fedsgt.window import share_used, trained_groups
 
 if TYPE_CHECKING:
     from fedsgt.api.results.deletions import Receipt
@@ -171,7 +175,8 @@ class _Loop:
         passes = self._passes(run, seed) + (
             config.grouping.method == "updates"
         )  # first updates of all clients
-        return run, self._point(run, (system.label, seed, 0), found, seconds, passes)
+        forward = self._forward(run, seed)
+        return run, self._point(run, (system.label, seed, 0), found, seconds, passes, forward=forward)
 
     def _opened(self, path: Path) -> Run:
         # One session for all runs, as each would start torch anew; nothing of an earlier run stays in it.
@@ -190,12 +195,38 @@ class _Loop:
         if any(client.left for client in run.clients):
             with self.meter.retraining(label) as advance:
                 run.retrain(if_due=True, progress=share_told(advance))
+        if run.config.heads.solve and any(client.left for client in run.clients):
+            run.renew_heads(progress=False)  # nothing is left to do after a training
         seconds = time.monotonic() - started
         retrained = run.folder.live().description.as_of >= receipt.number
         passes = self._passes(run, seed, _hit(receipt, known)) if retrained else 0.0
-        accuracy = receipt.accuracy if not retrained else None
-        found = accuracy if accuracy is not None else run.evaluate().accuracy
-        return self._point(run, (label, seed, number), found, seconds, passes, receipt.groups)
+        # Score the heads that were solved again: from kept features, so that no model is needed.
+        known_now = accuracy_after(run.folder, patient=True).now if not retrained else None
+        found = known_now if known_now is not None else run.evaluate().accuracy
+        forward = self._forward(run, seed, receipt, _hit(receipt, known) if retrained else set())
+        place = (label, seed, number)
+        return self._point(run, place, found, seconds, passes, receipt.groups, forward)
+
+    def _forward(
+        self, run: Run, seed: int, receipt: Receipt | None = None, groups: AbstractSet[int] = frozenset()
+    ) -> float:
+        """Return the forward passes for statistics: of all chains, or after a request.
+
+        After one, its clients pass through all live chains those records that were deleted, or those left if
+        they are fewer; and all clients pass theirs through the modules that were trained again.
+        """
+        cost = statistics_cost(run.config, run.folder.live().description)
+        if cost is None:
+            return 0.0
+        if receipt is None:
+            return cost.forward_passes
+        described, all_records = run.folder.live().description, self.drawn[seed].records
+        again = sum(bool(groups & set(one.groups)) for one in described.modules)
+        status = run.status(requests=1).detail
+        chains = (status.heads.chains if status.heads is not None else 0) - again
+        taken = sum(min(share.records, share.left) for share in receipt.clients)
+        left = sum(client.left for client in run.clients)
+        return run.config.heads.share * (max(0, chains) * taken + again * left) / all_records
 
     def _passes(self, run: Run, seed: int, groups: set[int] | None = None) -> float:
         """Return the cost of the modules that depend on one of these groups, or of all."""
@@ -203,9 +234,16 @@ class _Loop:
         for client, own in zip(described.clients, described.groups_of, strict=True):
             for records, group in zip(client.records, own, strict=True):
                 sizes[group] = sizes.get(group, 0) + records
-        trained = [set(one.groups) for one in described.modules if groups is None or groups & set(one.groups)]
-        visited = sum(sizes[group] for held in trained for group in held) * run.config.training.rounds
-        return visited / self.drawn[seed].records
+        trained = [
+            tuple(one.groups) for one in described.modules if groups is None or groups & set(one.groups)
+        ]
+        training = run.config.training
+        visited = sum(
+            share_used(len(prefix), training.window)
+            * sum(sizes[group] for group in trained_groups(prefix, training.window))
+            for prefix in trained
+        )
+        return float(visited * training.rounds / self.drawn[seed].records)
 
     def _point(
         self,
@@ -215,6 +253,7 @@ class _Loop:
         seconds: float,
         passes: float,
         groups: Sequence[int] = (),
+        forward: float = 0.0,
     ) -> Point:
         label, seed, number = place
         return Point(
@@ -228,6 +267,7 @@ class _Loop:
             seconds=seconds,
             passes=passes,
             groups=tuple(groups),
+            forward=forward,
         )
 
     def _add(self, point: Point) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
 from fedsgt.api import tasks
 from fedsgt.api.arguments import check_text, deletions_of, paths_of, whole_number
@@ -25,10 +26,12 @@ from fedsgt.unlearning.request import Deletion
 
 if TYPE_CHECKING:
     from fedsgt.reporting.accuracy import AccuracyChange
+    from fedsgt.unlearning.outgoing import Outgoing
     from fedsgt.unlearning.recovery import Recovery
     from fedsgt.unlearning.rejoin import Joined
     from fedsgt.unlearning.unlearn import Receipt as FullReceipt
 
+MOST_OUTGOING = 8  # deletions whose statistics are held in memory until new ones are made
 Progress: TypeAlias = Callable[[float], None] | None
 """Function that is called with the share of the work that is done, from 0 to 1."""
 
@@ -60,6 +63,8 @@ class Run:
         self._session = session or Session()
         self._session.state.clear()  # of another run, if it had one before
         self._session.state["folder"] = folder
+        self._outgoing: list[Outgoing] = []
+        """Statistics that deletions by this object have ended, until new ones are made."""
 
     # --- what it is
 
@@ -95,7 +100,8 @@ class Run:
     @property
     def plan(self) -> PlanTree:
         """Sequences of the run, with the part of each that is live."""
-        return PlanTree.of(self.status().detail, self.folder.live().description)
+        window = self.folder.config.training.window
+        return PlanTree.of(self.status().detail, self.folder.live().description, window)
 
     @property
     def problems(self) -> list[str]:
@@ -128,6 +134,7 @@ class Run:
 
         check_text(strategy, "strategy")
         records = records_of(inputs, self.config)
+        self._renew_outgoing()
         found = self._session.call(tasks.predict, self.path, records, strategy, agreement)
         return Predictions.of(found, self._label_names())
 
@@ -140,11 +147,13 @@ class Run:
         check_text(strategy, "strategy")
         test = load_test(self.config, self.folder.description.labels)
         records = test.records[: None if limit is None else whole_number(limit, "limit")]
+        self._renew_outgoing()
         found = self._session.call(tasks.predict, self.path, records, strategy, agreement)
         return Predictions.of(found, self._label_names(), [record.label for record in records])
 
     def evaluate(self, *, progress: Progress = None) -> Evaluation:
         """Measure the accuracy of every live module and of every strategy on the test records."""
+        self._renew_outgoing()
         found = self._session.call(tasks.evaluate, self.path, tell=progress or _silent)
         return Evaluation.of(found, self.config.serving.strategy)
 
@@ -191,9 +200,12 @@ class Run:
         When this returns, the deletion is in force for good, and what depended on the records is destroyed;
         `Receipt.pending` says what is not done yet. An error means that it is not in force, except for
         `fedsgt.OutcomeUnknown`. A request that is repeated with the same `key` gets the first answer.
-        `deletions` has several at once. Retraining is not started: see `retrain`.
+        `deletions` has several at once. Retraining is not started: see `retrain`. Heads that are solved from
+        statistics do without the client's until new ones are made, by `renew_heads` or with the next
+        prediction.
         """
         from fedsgt.reporting.accuracy import accuracy_after, known_accuracy
+        from fedsgt.unlearning.outgoing import Outgoing
         from fedsgt.unlearning.unlearn import Stopped, unlearn
 
         wanted = deletions_of(client, records, slices, everything, deletions)
@@ -202,13 +214,51 @@ class Run:
         # Requests that were cut short are in force already, and are completed before another begins.
         self.recover()
         before = known_accuracy(self.folder)
-        answer = unlearn(self.folder, wanted, key, progress or _silent)
+        outgoing = Outgoing()
+        answer = unlearn(self.folder, wanted, key, progress or _silent, outgoing)
+        if self.config.heads.solve and self.config.data.partition != "remote":
+            # The oldest are dropped, as they take memory: what they stand for is then made anew.
+            self._outgoing = [*self._outgoing, outgoing][-MOST_OUTGOING:]
         try:
             self._session.tell_all(tasks.drop_dead)
             return self.receipt(answer, accuracy_after(self.folder, before))
         except (KeyboardInterrupt, SystemExit):
             # The deletion is in force, so that no stop may look as if it were not.
             raise Stopped(answer) from None
+
+    def renew_heads(self, *, progress: TrainingProgress = None) -> int:
+        """Make the statistics that are missing or damaged, from which heads are solved; return how many.
+
+        Predictions do so by themselves after a deletion by the same object. Other processes, and clients
+        with machines of their own, need this call.
+        """
+        from fedsgt.reporting.accuracy import accuracy_after
+        from fedsgt.runs.statistics import discard_damaged
+
+        self.folder.check_writable()
+        self.recover()
+        outgoing, self._outgoing = self._outgoing, []
+        if not outgoing:  # a prediction after a deletion does not wait until all statistics are read
+            discard_damaged(self.folder)
+        if self.config.data.partition == "remote":
+            from fedsgt.federation.server.tasks import renew_remotely
+
+            return renew_remotely(self.config, self.path, listener_of(progress))
+        made: int = self._session.call(tasks.renew_heads, self.path, outgoing, tell=listener_of(progress))
+        if made:  # the next deletion is then told beside what was served before it
+            accuracy_after(self.folder, patient=True)
+        return made
+
+    def _renew_outgoing(self) -> None:
+        """Make new statistics in place of those that deletions by this object have ended.
+
+        A prediction goes on without them if that fails; `status` then says how many are missing.
+        """
+        if self._outgoing and self.folder.writable:
+            try:
+                self.renew_heads(progress=False)
+            except InputError as error:
+                warnings.warn(f"{self.path}: statistics are missing: {error}", stacklevel=3)
 
     def recover(self) -> Recovery:
         """Complete the deletions that were cut short, and return what was done and what could not be."""
@@ -337,13 +387,25 @@ class Run:
 
         return read_report(self.folder, None, others).to_json()
 
-    def export(self, sequence: int = 0, *, depth: int | None = None, output: AnyPath | None = None) -> Path:
-        """Write a sequence's live modules as one stock PEFT adapter, and return its folder."""
+    def export(
+        self,
+        sequence: int = 0,
+        *,
+        depth: int | None = None,
+        output: AnyPath | None = None,
+        heads: Literal["statistics", "trained"] | None = None,
+    ) -> Path:
+        """Write a sequence's live modules as one stock PEFT adapter, and return its folder.
+
+        `heads` says which head it gets, by default the one that serves, where the model's own can be it.
+        """
+        if heads not in (None, "statistics", "trained"):
+            raise InputError(f"heads is {heads!r}; allowed: 'statistics' or 'trained'")
         place = None if output is None else given_path(output, "output")
         for name, value in (("sequence", sequence), ("depth", depth)):
             if value is not None and type(value) is not int:
                 raise InputError(f"{name} is {value!r}; allowed: a whole number")
-        written: Path = self._session.call(tasks.export, self.path, sequence, depth, place)
+        written: Path = self._session.call(tasks.export, self.path, sequence, depth, place, heads)
         return written
 
     # --- the object itself

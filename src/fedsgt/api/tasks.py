@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from fedsgt.api.session import State, Tell
 from fedsgt.config import Config
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from fedsgt.reporting.report import Report
     from fedsgt.serving.evaluation import Evaluation
     from fedsgt.serving.predictor import Predictions, Predictor
+    from fedsgt.unlearning.outgoing import Outgoing
     from fedsgt.unlearning.rejoin import Joined
 
 
@@ -63,6 +64,14 @@ def impact(state: State, path: Path, deletions: Sequence[Deletion], *, tell: Tel
     return preview(_folder(state, path), deletions, accuracy=True, progress=tell)
 
 
+def renew_heads(state: State, path: Path, outgoing: Sequence[Outgoing], *, tell: Tell) -> int:
+    """Make the statistics that are missing, from those that deletions have ended where that is cheaper."""
+    from fedsgt.unlearning.renewal import renew
+
+    folder = _folder(state, path)
+    return sum(renew(folder, one, tell) for one in (*outgoing, None))
+
+
 def rejoin(
     state: State,
     path: Path,
@@ -80,12 +89,19 @@ def rejoin(
 
 
 def export(
-    state: State, path: Path, sequence: int, depth: int | None, output: Path | None, *, tell: Tell
+    state: State,
+    path: Path,
+    sequence: int,
+    depth: int | None,
+    output: Path | None,
+    heads: Literal["statistics", "trained"] | None = None,
+    *,
+    tell: Tell,
 ) -> Path:
     """Write a sequence's live modules as one adapter of PEFT."""
     from fedsgt.serving.export import export_sequence
 
-    return export_sequence(_folder(state, path), sequence, depth, output)
+    return export_sequence(_folder(state, path), sequence, depth, output, heads)
 
 
 def write_report(

@@ -14,6 +14,8 @@ from fedsgt.config import Config, load, system_settings
 from fedsgt.engine.events import Event, Listener
 from fedsgt.engine.tally import Tally, print_lines
 from fedsgt.errors import InputError
+from fedsgt.plans.scoring.whole_clients import withstood_words
+from fedsgt.plans.statistics_cost import passes_words
 from fedsgt.words import counted
 
 if TYPE_CHECKING:
@@ -43,6 +45,14 @@ class Training:
     dead: int
     """Number of modules that were given up, since deletions came in meanwhile."""
     seconds: float
+    clients: int
+    """Number of clients with records."""
+    statistics: int
+    """Number of statistics that were made now, from which heads are solved."""
+    forward_passes: float
+    """Forward passes over the data that all statistics of the plan cost; 0 if the run solves no heads."""
+    clients_withstood: float
+    """Expected clients that leave whole, one after another, until nothing is live; the last is counted."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the result for programs."""
@@ -147,7 +157,9 @@ def train_run(
     """Train the run in this folder, here or with remote clients, and tell what was done."""
     from fedsgt.api import tasks
     from fedsgt.build.precheck import precheck
+    from fedsgt.reporting.costs import statistics_cost
     from fedsgt.runs.folder import open_run
+    from fedsgt.runs.records_left import whole_clients_withstood
 
     precheck(config, path)  # mistakes are told before torch is imported
     tally, started = Tally(), time.monotonic()  # the clock of the day may be set while training
@@ -158,12 +170,18 @@ def train_run(
         session.call(tasks.train, config, path, given, tell=tell)
     folder = open_run(path)
     live = folder.live()
+    cost = statistics_cost(folder.config, live.description)
+    withstood, clients = whole_clients_withstood(live)
     return Training(
         modules=len(live.description.modules),
         sequences=len(live.description.sequences),
         trained=tally.modules,
         dead=len(live.dead_modules()),
         seconds=time.monotonic() - started,
+        clients=clients,
+        statistics=tally.statistics,
+        forward_passes=0.0 if cost is None else cost.forward_passes,
+        clients_withstood=float(withstood),
     )
 
 
@@ -238,10 +256,18 @@ def given_path(path: AnyPath, name: str) -> Path:
 
 def training_text(path: AnyPath, found: Training) -> str:
     """Return the result of a training in words."""
+    if not found.modules:
+        return f"{path}: the plan has no modules, so nothing is to be trained"
     lines = [
         f"{path}: {counted(found.modules, 'module')} of {counted(found.sequences, 'sequence')}; "
-        f"{found.trained} trained now, in {found.seconds:.0f} s"
+        f"{found.trained} trained now, in {found.seconds:.0f} s; "
+        f"withstands {withstood_words(found.clients_withstood, found.clients)}"
     ]
+    if found.statistics:
+        lines.append(
+            f"{counted(found.statistics, 'statistic')} made now, from which heads are solved; all of them "
+            f"cost {passes_words(found.forward_passes)} over the data, once"
+        )
     if found.dead:
         lines.append(
             f"{counted(found.dead, 'module')} given up: deletions came in; fedsgt retrain {path} trains them"

@@ -73,7 +73,8 @@ class LocalClients:
 
     @contextmanager
     def engine(self, folder: RunFolder, prepared: Prepared, tell: Listener) -> Iterator[Engine]:
-        setup, name = prepared.setup(folder.modules, folder.cache), prepared.run.engine.name
+        cache = folder.cache if prepared.keeps_activations else None
+        setup, name = prepared.setup(folder.modules, cache), prepared.run.engine.name
         if name == "in-process":
             with InProcess(setup, prepared.model.stack, tell) as engine:
                 yield engine
@@ -116,4 +117,5 @@ def run_info(folder: RunFolder, prepared: Prepared) -> RunInfo:
         records=lambda client, slices: sum(sizes[client][index] for index in slices),
         hash_of=lambda key: folder.modules.manifest(key).sha256,
         present=folder.present,
+        heads=prepared.run.heads,
     )

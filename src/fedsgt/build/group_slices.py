@@ -57,7 +57,7 @@ def slice_embeddings(data: ClientData, model: OpenModel) -> NDArray[np.float64]:
     for client in data.local:
         for records in client.cut():
             items = [model.inputs.item(record.id, record.content) for record in records]
-            means.append(model.stack.features(items, model.inputs.batch).mean(axis=0) if items else None)
+            means.append(model.stack.embeddings(items, model.inputs.batch).mean(axis=0) if items else None)
     # An empty slice has no feature; the mean of the others draws it to no group in particular.
     known = [mean for mean in means if mean is not None]
     return np.stack([mean if mean is not None else np.mean(known, axis=0) for mean in means])

@@ -22,6 +22,7 @@ from fedsgt.runs.register import Registers
 from fedsgt.runs.state import DeletedData
 from fedsgt.stack.model import OpenModel, open_model
 from fedsgt.store import Modules
+from fedsgt.window import records_used
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,8 @@ class Prepared:
     recipe: Recipe
     targets: tuple[Target, ...] = field(repr=False)
     """Modules of the plan, parents before children."""
+    keeps_activations: bool = True
+    """Whether outputs of the lower layers may be kept on disk: only of slices that the description knows."""
 
     @property
     def clients(self) -> tuple[AnyClient, ...]:
@@ -55,9 +58,9 @@ class Prepared:
     def check_contents(self, progress: Callable[[float], None] = lambda share: None) -> None:
         """Check that every group has a record, every image decodes and every text fits."""
         for target in self.targets:
-            if not target.parents and not self.records(target):
+            if not self.records(target):  # parents come first, so the group is the last one
                 raise InputError(
-                    f"group {target.groups[0]} has no record; lower grouping.groups or grouping.slices"
+                    f"group {target.groups[-1]} has no record; lower grouping.groups or grouping.slices"
                 )
         records = [*chain.from_iterable(client.records for client in self.data.local), *self.test]
         for done, record in enumerate(records, start=1):
@@ -66,8 +69,19 @@ class Prepared:
                 progress(done / len(records))
 
     def records(self, target: Target) -> int:
-        """Return the number of records that a round of this module trains on."""
+        """Return the number of records that a round of this module may train on."""
         return self.different_records([target])
+
+    def work(self, targets: Iterable[Target]) -> int:
+        """Return the number of records that an epoch of a round of each of these modules trains on."""
+        sizes = {client.name: client.slice_sizes() for client in self.clients}
+        held = [
+            (sum(sizes[name][index] for index in slices), len(target.groups))
+            for target in targets
+            for name, slices in target.slices.items()
+        ]
+        window = self.run.training.window
+        return sum(records_used(records, depth, window) for records, depth in held if records)
 
     def different_records(self, targets: Iterable[Target]) -> int:
         """Return the number of records that some of these modules train on, each counted once."""
@@ -112,6 +126,8 @@ def prepare_clients(run: Config, data: ClientData, known: Description | None = N
 def _settled(run: Config, data: ClientData) -> Config:
     """Return the settings of a new run with what its data told, so that it is not asked again later."""
     run = run.with_clients(len(data.clients))
+    if run.privacy.epsilon is not None:  # statistics have no noise
+        run = run.model_copy(update={"heads": run.heads.model_copy(update={"solve": False})})
     if data.split_off:
         return run
     # The source has a test part. If that is lost one day, no records that were trained on take its place.
@@ -138,6 +154,7 @@ def _assemble(
     known: Description | None,
 ) -> Prepared:
     recipe = make_recipe(run, data.labels, model, None if known is None else known.profile)
+    plan = plan.with_window(run.training.window)
     targets = make_targets(recipe, data.clients, grouped, plan)
     return Prepared(run, data, test, grouped, plan, model, recipe, tuple(targets))
 
@@ -220,6 +237,7 @@ def _plan(run: Config) -> Plan:
         passes=settings.passes,
         seed=settings.seed,
         shards=settings.shards,
+        window=run.training.window,
     )
 
 
@@ -234,7 +252,7 @@ def _plan_of_filled_groups(known: Description, clients: Sequence[AnyClient]) -> 
     orders = (tuple(group for group in order if group not in emptied) for order in known.sequences)
     # Sequences may have become equal or empty; each is trained once.
     sequences = list(dict.fromkeys(order for order in orders if order))
-    if not sequences:
+    if not sequences and known.sequences:
         raise InputError("no record is left in any group; there is nothing to train on")
     return Plan.of(known.plan, known.groups, sequences)
 

@@ -13,6 +13,7 @@ from fedsgt.engine.events import ClientUpdated, Event, EventStream, Listener
 from fedsgt.engine.trackers import open_trackers
 from fedsgt.errors import BackboneChanged
 from fedsgt.runs.folder import RunFolder
+from fedsgt.runs.statistics import discard_all
 
 
 @contextmanager
@@ -41,6 +42,7 @@ def open_build(
             # Nobody knows since when the frozen weights were others, so no module of this build is kept.
             for key in trained:
                 modules.discard(key)
+            discard_all(folder)  # statistics may have been made with them too
             raise
 
 

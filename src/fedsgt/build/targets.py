@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fedsgt.config import Config
+from fedsgt.config.sections import Training
 from fedsgt.data import AnyClient, group_fingerprint
 from fedsgt.files.encoding import canonical_json, frames
 from fedsgt.grouping import Grouping
 from fedsgt.plans import Plan
 from fedsgt.stack import profile
+from fedsgt.window import trained_groups
 
 if TYPE_CHECKING:  # only a type: its module imports torch, which a key does not need
     from fedsgt.stack.model import OpenModel
@@ -66,12 +68,17 @@ def settings_of(run: Config, labels: int, model: OpenModel) -> dict[str, Any]:
         "inputs": model.inputs.describe(),
         "labels": labels,
         "peft": run.peft.model_dump(include=set(used)) | {"linears": list(model.stack.places.linears)},
-        # A setting of a later version is named only where it is used, so that older modules keep their keys.
-        "training": run.training.model_dump(exclude={"start"} if run.training.start == "own" else None),
+        "training": run.training.model_dump(exclude=_unused(run.training)),
     }
     if run.privacy.epsilon is not None:
         config["privacy"] = run.privacy.model_dump()
     return config
+
+
+def _unused(training: Training) -> set[str]:
+    """Return the settings of later versions that are not used, so that older modules keep their keys."""
+    defaults = {"start": "own", "window": None}
+    return {name for name, default in defaults.items() if getattr(training, name) == default}
 
 
 def settings_hash(settings: Mapping[str, Any]) -> str:
@@ -91,7 +98,7 @@ class Target:
     parents: tuple[str, ...]
     """Keys of the modules below, root first."""
     slices: Mapping[str, tuple[int, ...]]
-    """Slices of each client in any of these groups (definition 4: phases train on cumulative data)."""
+    """Slices of each client in the groups that it trains on: all of these (definition 4), or the last."""
 
     @property
     def parent(self) -> str | None:
@@ -110,7 +117,7 @@ def make_targets(
         above = targets[module.parent] if module.parent >= 0 else None
         prefix = tuple(prints[group] for group in module.prefix)
         parents = () if above is None else (*above.parents, above.key)
-        slices = slices_of(module.prefix, clients, grouping)
+        slices = slices_of(trained_groups(module.prefix, plan.window), clients, grouping)
         targets.append(Target(recipe.key(prefix), module.prefix, prefix, parents, slices))
     return targets
 

@@ -10,13 +10,14 @@ from fedsgt.build.client_access import LOCAL, ClientAccess
 from fedsgt.build.precheck import erasure_problems, requirement_problems
 from fedsgt.build.prepare import Prepared, describe, prepare_clients
 from fedsgt.build.run_build import open_build
+from fedsgt.build.statistics import backbone_checked, make_statistics
 from fedsgt.build.targets import Target
 from fedsgt.config import Config
 from fedsgt.data import Client, Record
 from fedsgt.engine.events import DataChecked, Listener, Note, WorkBegun
 from fedsgt.errors import InputError
 from fedsgt.ledger.kinds import MODULES_CHANGED, Kind
-from fedsgt.runs.description import Description, ModuleEntry
+from fedsgt.runs.description import Description
 from fedsgt.runs.folder import RunFolder, anchored, check_config, create_run
 from fedsgt.runs.health import MADE_OTHERWISE, module_health
 from fedsgt.runs.kept_records import located
@@ -24,7 +25,9 @@ from fedsgt.runs.kept_settings import with_kept_settings
 from fedsgt.runs.records import split_note
 from fedsgt.runs.register import Registers, new_registers
 from fedsgt.runs.state import Live
+from fedsgt.runs.statistics import discard_damaged, missing_statistics
 from fedsgt.store import Manifest, open_objects
+from fedsgt.window import trained_groups
 from fedsgt.words import counted
 
 
@@ -152,6 +155,7 @@ def _build(folder: RunFolder, prepared: Prepared, tell: Listener, access: Client
     for key, module in health.modules.items():
         if module.reason == MADE_OTHERWISE:  # its bytes are whole, so that the build would keep it
             folder.modules.discard(key)
+    discard_damaged(folder)
     present = {target.key for target in prepared.targets} & health.whole
     missing = [target for target in prepared.targets if target.key not in present]
     tell(work_of(prepared, missing))
@@ -161,6 +165,10 @@ def _build(folder: RunFolder, prepared: Prepared, tell: Listener, access: Client
                 build.run(most_complete_sequence(prepared, present))
                 record_built(folder)  # predictors may use that sequence while the rest is trained
             build.run(prepared.targets)
+            make_statistics(folder, prepared, build.engine, tell)
+    elif missing_statistics(folder, folder.live()):
+        with backbone_checked(folder), access.engine(folder, prepared, tell) as engine:
+            make_statistics(folder, prepared, engine, tell)
     # Checked even if nothing was trained: the training that made the modules may have failed this check.
     if access.all_take_part(folder.config):
         check_participation(folder)
@@ -176,7 +184,7 @@ def work_of(prepared: Prepared, missing: Sequence[Target]) -> WorkBegun:
     return WorkBegun(
         modules=len(missing),
         rounds=rounds,
-        records=sum(prepared.records(target) for target in missing) * rounds,
+        records=prepared.work(missing) * rounds,
         sequences=sequences,
         finished=tuple(sequence for sequence in sequences if sequence not in lacking),
         different=prepared.different_records(missing),
@@ -214,7 +222,7 @@ def record_built(folder: RunFolder) -> None:
 
 
 def check_participation(folder: RunFolder) -> None:
-    """Check that every client with records of a module's prefix took part in each of its rounds, with all.
+    """Check that every client with records that a module may train on took part in each round, with all.
 
     Compares the manifests of the modules that are there with the records that the run has now, which are
     all but the deleted ones. Only for runs in which all clients must take part: remote ones may be left out.
@@ -223,18 +231,19 @@ def check_participation(folder: RunFolder) -> None:
         description, present = live.description, folder.present()
         for entry in description.modules:
             if entry.key in present:
-                _check_participants(description, entry, folder.modules.manifest(entry.key))
+                trained = trained_groups(tuple(entry.groups), folder.config.training.window)
+                expected = _records_by_client(description, trained)
+                _check_participants(entry.key, expected, folder.modules.manifest(entry.key))
 
 
-def _check_participants(description: Description, entry: ModuleEntry, manifest: Manifest) -> None:
+def _check_participants(key: str, expected: Mapping[str, int], manifest: Manifest) -> None:
     """Raise and name the first client that took part in a round with too few or too many records."""
-    expected = _records_by_client(description, entry.groups)
     for number, found in enumerate(manifest.participants, start=1):
         client = _first_difference(expected, found)
         if client is not None:
             took, holds = counted(found.get(client, 0), "record"), expected.get(client, 0)
             raise InputError(
-                f"module {entry.key[:12]}, round {number}: client {client} took part with {took}, "
+                f"module {key[:12]}, round {number}: client {client} took part with {took}, "
                 f"but holds {holds} of its groups; "
                 'train into another folder with -o, or set engine.absent to "go-on" if clients may be missing'
             )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,8 @@ from fedsgt.certificates.content import (
     LedgerEntry,
     RequestEntry,
     RunKey,
+    ServedChain,
+    ServedHeads,
     ServedModule,
     ServedModules,
     SourceFile,
@@ -22,9 +26,10 @@ from fedsgt.certificates.keys import public_keys, signing_key
 from fedsgt.certificates.signatures import BadSignature, read_certificate, write_certificate
 from fedsgt.errors import InputError
 from fedsgt.ledger.ledger import Entry
-from fedsgt.runs.artefacts import CERTIFICATES
+from fedsgt.runs.artefacts import BARE, CERTIFICATES
 from fedsgt.runs.folder import RunFolder
 from fedsgt.runs.state import Live
+from fedsgt.runs.statistics import note_of, statistics_in_force
 from fedsgt.store import StoreError
 
 # Packages whose versions a certificate names: they made the modules, the ledger or the signature.
@@ -130,8 +135,29 @@ def _served(folder: RunFolder, live: Live) -> ServedModules:
         modules.append(ServedModule(key=key, sha256=sha256, prefix=list(prefix)))
     groups = sorted({group for module in modules for group in module.prefix})
     return ServedModules(
-        groups={str(group): live.description.group_fingerprints[group] for group in groups}, modules=modules
+        groups={str(group): live.description.group_fingerprints[group] for group in groups},
+        modules=modules,
+        heads=_heads(folder, live, [module.key for module in modules]),
     )
+
+
+def _heads(folder: RunFolder, live: Live, served: Sequence[str]) -> ServedHeads:
+    """Return the statistics that count, by their headers: there may be a thousand files."""
+    there, chains, marks = statistics_in_force(folder, live), [], dict[str, str]()
+    for chain in (BARE, *served):
+        notes = {name: note for name in there.get(chain, ()) if (note := note_of(folder, name)) is not None}
+        if notes:
+            lines = (f"{name.client} {note.sha256}\n" for name, note in notes.items())
+            chains.append(
+                ServedChain(
+                    chain=chain,
+                    clients=[name.client for name in notes],
+                    records=sum(note.records for note in notes.values()),
+                    sha256=hashlib.sha256("".join(lines).encode()).hexdigest(),
+                )
+            )
+            marks |= {str(name.client): name.mark for name in notes}
+    return ServedHeads(marks=marks, chains=chains)
 
 
 def _readable_prefixes(folder: RunFolder, live: Live) -> list[tuple[int, ...]]:

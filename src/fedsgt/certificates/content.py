@@ -23,7 +23,10 @@ Name = Annotated[str, Field(min_length=1, max_length=1000)]
 # Plain names sort alike everywhere, so that the canonical form can be made with common tools.
 Values = dict[Annotated[str, Field(pattern=r"^[!-~][ -~]{0,99}$")], str]
 Sentences = Annotated[list[Name], Field(min_length=1)]
-FORMAT: Final = 2
+# Number of a client in the run's description, as a JSON key.
+ClientNumber = Annotated[str, Field(pattern=r"^(0|[1-9][0-9]{0,8})$")]
+FORMAT: Final = 3
+FORMATS: Final = (1, 2, FORMAT)
 
 
 class Content(BaseModel):
@@ -84,11 +87,64 @@ class ServedModule(Content):
     )
 
 
+class ServedChain(Content):
+    """Statistics under one chain of live modules, from which its head is solved."""
+
+    chain: Hash | Literal["backbone"] = Field(description="key of its last module, or the bare backbone")
+    clients: list[Count] = Field(min_length=1, description="numbers of the clients whose statistics count")
+    records: Count = Field(description="number of records in these statistics")
+    sha256: Hash = Field(
+        description="hash of a line for each client in order: its number, a blank, its statistic's hash"
+    )
+
+    @model_validator(mode="after")
+    def _check_order(self) -> Self:
+        if self.clients != sorted(set(self.clients)):
+            raise ValueError("the clients of a chain are not in order, each once")
+        return self
+
+
+class ServedHeads(Content):
+    """All statistics that heads may be solved from, until new ones of retained records are made."""
+
+    marks: dict[ClientNumber, Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")]] = Field(
+        description="mark of the deletions that each client's records are without"
+    )
+    chains: list[ServedChain]
+
+    @model_validator(mode="after")
+    def _check_consistency(self) -> Self:
+        if len({chain.chain for chain in self.chains}) < len(self.chains):
+            raise ValueError("a chain has two heads")
+        numbers = {str(number) for chain in self.chains for number in chain.clients}
+        if unmarked := numbers ^ self.marks.keys():
+            raise ValueError(f"client {min(unmarked, key=int)} has a statistic or a mark, and not both")
+        return self
+
+    @property
+    def files(self) -> set[str]:
+        """Names of all the statistics in the run's folder."""
+        return {
+            f"statistics/{chain.chain}/{number}-{self.marks[str(number)]}.safetensors"
+            for chain in self.chains
+            for number in chain.clients
+        }
+
+
 class ServedModules(Content):
-    """All modules that predictions may use from now on."""
+    """All modules that predictions may use from now on, and what their heads are solved from."""
 
     groups: dict[GroupName, Hash] = Field(description="fingerprint of each group that a prefix names")
     modules: list[ServedModule]
+    # Since format 3.
+    heads: ServedHeads | None = Field(None, description="statistics that count")
+
+    @model_validator(mode="after")
+    def _check_heads(self) -> Self:
+        known = {module.key for module in self.modules} | {"backbone"}
+        if self.heads and (unknown := {chain.chain for chain in self.heads.chains} - known):
+            raise ValueError(f"a head is solved for module {min(unknown)[:12]}, which is not served")
+        return self
 
     @model_validator(mode="after")
     def _check_consistency(self) -> Self:
@@ -137,7 +193,7 @@ class Certificate(Content):
     """Text that is signed after a deletion."""
 
     # Both are signed, so that no text of another kind or version passes for a certificate.
-    format: Literal[1, 2]
+    format: Literal[1, 2, 3]
     kind: Literal["fedsgt unlearning certificate"]
     run: Name
     request: RequestEntry
@@ -185,9 +241,14 @@ class Certificate(Content):
             data_dependent_choices=list(data_dependent_choices),
             statement=Statement(
                 proved=proved_by(
-                    request.position, completion.position, len(destroyed), len(served.modules), sources
+                    request.position,
+                    completion.position,
+                    len(destroyed),
+                    len(served.modules),
+                    sources,
+                    served.heads,
                 ),
-                not_proved=not_proved_by(data_dependent_choices, sources),
+                not_proved=not_proved_by(data_dependent_choices, sources, served.heads),
             ),
             groups_hit=groups_hit,
             sources=list(sources),
@@ -200,8 +261,12 @@ class Certificate(Content):
         found = newer & self.model_fields_set
         if self.format == 1 and found:
             raise ValueError(f"{min(found)} is no field of format 1")
-        if self.format == FORMAT and found != newer:
+        if self.format != 1 and found != newer:
             raise ValueError(f"{min(newer - found)} is missing")
+        # The field is there in every certificate of format 3: one without it would say nothing of heads.
+        if (self.served.heads is not None) != (self.format == FORMAT):
+            verb = "is missing" if self.format == FORMAT else f"is no field of format {self.format}"
+            raise ValueError(f"served.heads {verb}")
         return self
 
     @model_validator(mode="after")
@@ -212,6 +277,8 @@ class Certificate(Content):
         gone = {artefact.module for artefact in self.destroyed if artefact.kind == "module"}
         if gone & {module.key for module in self.served.modules}:
             raise ValueError("a module is both destroyed and served")
+        if self.served.heads and self.served.heads.files & {artefact.name for artefact in self.destroyed}:
+            raise ValueError("a statistic is both destroyed and served")
         # A group that was trained again without the deleted records has another fingerprint.
         again = {group for group, was in self.groups_hit.items() if self.served.groups.get(group) == was}
         for module in self.served.modules:

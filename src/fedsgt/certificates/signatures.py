@@ -17,7 +17,7 @@ from typing import Any
 from cryptography.exceptions import InvalidSignature
 from pydantic import JsonValue, ValidationError
 
-from fedsgt.certificates.content import FORMAT, Certificate
+from fedsgt.certificates.content import FORMAT, FORMATS, Certificate
 from fedsgt.certificates.keys import PublicKey, SigningKey, public_name
 from fedsgt.errors import InputError
 from fedsgt.files.durable import read_limited, sync_folder, write_once
@@ -124,7 +124,7 @@ def parse_certificate(body: dict[str, JsonValue]) -> Certificate:
     try:
         return Certificate.model_validate(body)
     except ValidationError as error:
-        shown = made if made in (1, FORMAT) else f"1 or {FORMAT}"
+        shown = made if made in FORMATS else f"1 to {FORMAT}"
         problem = first_problem(error, "certificate")
         raise InputError(f"not a certificate of format {shown} ({problem})") from None
 

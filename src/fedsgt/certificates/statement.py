@@ -8,12 +8,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from fedsgt.words import counted
+
 if TYPE_CHECKING:  # only a type: the module of the content imports this one
-    from fedsgt.certificates.content import SourceFile
+    from fedsgt.certificates.content import ServedHeads, SourceFile
 
 
 def proved_by(
-    requested: int, completed: int, destroyed: int, served: int, sources: Sequence[SourceFile]
+    requested: int,
+    completed: int,
+    destroyed: int,
+    served: int,
+    sources: Sequence[SourceFile],
+    heads: ServedHeads | None = None,
 ) -> list[str]:
     """Return the sentences on what a certificate with these facts proves, each with a test."""
     return [
@@ -24,11 +31,14 @@ def proved_by(
         f"The artefacts listed as destroyed ({destroyed}) were removed from the run's folder and store "
         "before this was signed. Test: `fedsgt audit` looks for anything there that depends on deleted data.",
         _served(completed, served),
+        *_solved(completed, heads),
         *_rewritten(sources),
     ]
 
 
-def not_proved_by(choices: Sequence[str], sources: Sequence[SourceFile]) -> list[str]:
+def not_proved_by(
+    choices: Sequence[str], sources: Sequence[SourceFile], heads: ServedHeads | None = None
+) -> list[str]:
     """Return the sentences on what no certificate can prove, for a wary reader."""
     found = [
         "That no copies are left outside the run's folder and store: backups, exports given away, copies "
@@ -50,6 +60,12 @@ def not_proved_by(choices: Sequence[str], sources: Sequence[SourceFile]) -> list
             if source.action != "left" and source.reason
         ),
     ]
+    if heads and heads.chains:
+        found.append(
+            "That the statistics from which heads are solved keep the retained records hidden from whoever "
+            "has their files: they are second moments of each client's features, and with fewer records "
+            "than features they are close to the features themselves."
+        )
     if choices:
         found.append(
             "That the choices which looked at data content carry no trace of the deleted data; they are "
@@ -67,6 +83,18 @@ def _served(completed: int, served: int) -> str:
         "configuration, the backbone and its prefix's groups with the fingerprints given, on no other data. "
         "Test: whoever holds the retained data rebuilds them and compares the hashes with `fedsgt verify`."
     )
+
+
+def _solved(completed: int, heads: ServedHeads | None) -> list[str]:
+    if heads is None or not heads.chains:
+        return []
+    chains = counted(len(heads.chains), "chain")
+    return [
+        f"Heads that are solved from position {completed} on use only the statistics listed ({chains}), and "
+        "new ones that are made of retained records. A client from whom records were deleted is in "
+        "none of them until its statistics are made without those. Test: whoever "
+        "holds the retained data makes them again and compares the hashes with `fedsgt verify`."
+    ]
 
 
 def _rewritten(sources: Sequence[SourceFile]) -> list[str]:

@@ -27,6 +27,7 @@ from fedsgt.cli.commands import (
     evaluate,
     export,
     forgetting,
+    heads,
     init,
     keys,
     plan,
@@ -74,6 +75,7 @@ app.command("records")(records.records)
 app.command("unlearn")(unlearn.unlearn)
 app.command("retrain")(retrain.retrain)
 app.command("rejoin")(retrain.rejoin)
+app.command("heads")(heads.heads)
 app.command("copy")(copy.copy)
 app.command("replay")(replay.replay)
 app.command("status")(status.status)

@@ -11,6 +11,7 @@ from fedsgt.config.sections import (
     Data,
     Engine,
     Grouping,
+    Heads,
     Model,
     Peft,
     PlanSection,
@@ -22,6 +23,7 @@ from fedsgt.config.sections import (
     Unlearning,
 )
 from fedsgt.errors import InputError
+from fedsgt.window import order_passes
 from fedsgt.words import counted
 
 SIMULATED_CLIENTS = 10
@@ -37,6 +39,7 @@ class Config(Section):
     model: Model = Field(default_factory=Model)
     peft: Peft = Field(default_factory=Peft)
     training: Training = Field(default_factory=Training)
+    heads: Heads = Field(default_factory=Heads)
     privacy: Privacy = Field(default_factory=Privacy)
     engine: Engine = Field(default_factory=Engine)
     store: Store = Field(default_factory=Store)
@@ -139,9 +142,9 @@ def _shards_problem(config: Config) -> str | None:
 
 def _passes_problem(config: Config) -> str | None:
     groups, shards, passes = config.grouping.groups, config.plan.shards, config.plan.passes
-    # A single sequence trains on 1, 2, ... groups in turn: (n + 1) / 2 passes for n groups.
+    # A single sequence trains on 1, 2, ... groups in turn, or on as many as the window allows.
     largest = -(-groups // shards)
-    least = (largest + 1) / 2
+    least = order_passes(largest, config.training.window)
     if passes is not None and passes < least:
         return f"{passes:g} is too little; {counted(largest, 'group')} need at least {least:g}"
     return None
@@ -162,6 +165,20 @@ def _threshold_problem(config: Config) -> str | None:
     return None
 
 
+def _heads_problem(config: Config) -> str | None:
+    # On by default, so only somebody who asked for it has to be told.
+    if (
+        config.privacy.epsilon is None
+        or not config.heads.solve
+        or "solve" not in config.heads.model_fields_set
+    ):
+        return None
+    return (
+        "true, but privacy.epsilon is given, and statistics have no noise; set heads.solve to false, or "
+        "leave one of them out"
+    )
+
+
 # The key that a check is about, the others that it relies on, and the check itself.
 _CHECKS: tuple[tuple[str, tuple[str, ...], Callable[[Config], str | None]], ...] = (
     ("data.label_names", (), _names_problem),
@@ -179,6 +196,7 @@ _CHECKS: tuple[tuple[str, tuple[str, ...], Callable[[Config], str | None]], ...]
     ("grouping.groups", ("data.clients", "data.partition", "grouping.slices"), _groups_problem),
     ("grouping.groups", ("data.clients", "data.partition", "grouping.method"), _clusters_problem),
     ("plan.shards", ("grouping.groups",), _shards_problem),
-    ("plan.passes", ("grouping.groups", "plan.shards"), _passes_problem),
+    ("plan.passes", ("grouping.groups", "plan.shards", "training.window"), _passes_problem),
     ("unlearning.threshold", ("unlearning.retrain",), _threshold_problem),
+    ("heads.solve", ("privacy.epsilon",), _heads_problem),
 )

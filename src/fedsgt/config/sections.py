@@ -118,9 +118,9 @@ class Grouping(Section):
 class PlanSection(Section):
     """Sequences in which the groups are trained, a module for each step."""
 
-    kind: Literal["rotations", "rotations-first", "iterative-rotations", "matching", "greedy", "tree"] = (
-        Field("rotations", description="how the orders of groups are chosen")
-    )
+    kind: Literal[
+        "rotations", "rotations-first", "iterative-rotations", "matching", "greedy", "tree", "none"
+    ] = Field("rotations", description="how the orders of groups are chosen; `none` trains no module at all")
     budget: Few | None = Field(
         None,
         description="number of sequences, B; as many as groups by default; for `tree`, the number of "
@@ -203,6 +203,35 @@ class Training(Section):
     start: Literal["own", "common"] = Field(
         "own", description="fresh weights of a module: its own, or the same for all modules of one depth"
     )
+    window: Few | Literal["own"] | None = Field(
+        None,
+        description="number of groups' worth of records that an epoch of a deep phase uses, spread evenly "
+        "over its prefix; `own` trains each phase on its own group alone; all of the prefix, as in the "
+        "paper, by default",
+    )
+
+
+class Heads(Section):
+    """Heads that are solved from statistics of all retained records."""
+
+    solve: bool = Field(
+        True, description="whether clients' statistics are made, from which heads are solved for each chain"
+    )
+    when: Literal["build", "serve"] = Field(
+        "build",
+        description="`build` makes the statistics of every module, so that nothing is missing after a "
+        "deletion; `serve` only those of the chains that serve, which takes less disk, and makes others "
+        "after a deletion",
+    )
+    share: Annotated[float, Field(gt=0, le=1)] = Field(
+        1.0, description="share of the records that statistics are made of, chosen by a hash of their ids"
+    )
+    bits: Annotated[int, Field(ge=8, le=16)] = Field(
+        16, description="bits of a quantised feature; sums are exact whatever their number"
+    )
+    ridge: Literal["gcv"] | Annotated[float, Field(gt=0)] = Field(
+        "gcv", description="strength of the penalty on a head's weights; `gcv` chooses it by cross-validation"
+    )
 
 
 class Privacy(Section):
@@ -277,6 +306,11 @@ class Serving(Section):
 
     strategy: Literal["all", "min", "long", "merged"] = Field(
         "all", description="which live sequences are served"
+    )
+    heads: Literal["statistics", "trained"] = Field(
+        "statistics",
+        description="heads that answer: those solved from statistics, where the run has any, or those that "
+        "were trained with the modules, as in the paper",
     )
     bare_backbone: bool = Field(False, description="serve the bare backbone when no module is live")
     host: Text = Field("127.0.0.1", description="address to listen on")

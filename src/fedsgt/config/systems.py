@@ -46,6 +46,7 @@ _CLUSTERS = (
 # SISA and S3T are not federated: all records are one client's, and a slice is a group of its own.
 _ONE_CLIENT = (
     *_PLAIN,
+    "training.window=",
     "data.clients=1",
     "data.partition=iid",
     "grouping.method=random",
@@ -87,6 +88,22 @@ SYSTEMS: dict[str, System] = {
             "s3t",
             "one client, four shards of five slices, five orders for each shard",
             (*_ONE_CLIENT, "plan.budget=5"),
+        ),
+        System(
+            "ridge",
+            "no module at all: one ridge head on the frozen backbone's features",
+            # Groups do not matter without modules; the file's slices stay, as deletions may name them.
+            (
+                *_PLAIN,
+                "grouping.method=random",
+                "plan.kind=none",
+                "plan.shards=1",
+                "plan.budget=",
+                "heads.solve=true",
+                "serving.heads=statistics",
+                "serving.strategy=all",
+                *_NO_RETRAINING,
+            ),
         ),
     )
 }

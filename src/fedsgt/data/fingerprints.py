@@ -57,6 +57,15 @@ def record_hash(salt: bytes, client: str, record_id: str) -> str:
     return hmac.new(salt, frames("fedsgt.record.1", client, record_id), hashlib.sha256).hexdigest()
 
 
+def in_sample(salt: bytes, record_id: str, share: float) -> bool:
+    """Return whether a record belongs to the sample that statistics are made of.
+
+    It depends on the client's salt and the record's own id, and on no other record.
+    """
+    code = hmac.new(salt, frames("fedsgt.heads.1", record_id), hashlib.sha256).digest()
+    return int.from_bytes(code[:8]) < share * 2**64
+
+
 def client_hash(salt: bytes, client: str) -> str:
     """Return the hash by which a ledger knows the client that asked for a deletion."""
     check_salt(salt)

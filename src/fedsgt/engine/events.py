@@ -23,7 +23,7 @@ class WorkBegun:
     rounds: int
     """Number of rounds of each module."""
     records: int
-    """Number of records to train on, summed over all rounds of all these modules."""
+    """Number of records that an epoch trains on, summed over all rounds of all these modules."""
     sequences: tuple[tuple[int, ...], ...]
     """Sequences of the plan, each as its groups in order."""
     finished: tuple[tuple[int, ...], ...]
@@ -53,7 +53,7 @@ class ClientUpdated:
     client: str
     round: int
     records: int
-    """Number of records that the client trained on."""
+    """Number of the client's records in the groups that the module trains on."""
     seconds: float
     """Seconds that the local training took."""
     loss: float | None = None
@@ -63,6 +63,13 @@ class ClientUpdated:
     """
     preparing: float = 0.0
     """Seconds before the local training, in which its records were prepared; most at first use."""
+    used: int | None = None
+    """Number of the records that an epoch uses, on average, if a window leaves some out."""
+
+    @property
+    def work(self) -> int:
+        """Number of records that an epoch trains on."""
+        return self.records if self.used is None else self.used
 
 
 @dataclass(frozen=True)
@@ -98,6 +105,16 @@ class ClientTrouble:
 
 
 @dataclass(frozen=True)
+class StatisticsMade:
+    """More statistics of clients' records are made, from which heads are solved."""
+
+    made: int
+    """Number of statistics that are made by now."""
+    wanted: int
+    """Number of statistics to make."""
+
+
+@dataclass(frozen=True)
 class Note:
     """A sentence for people, such as the reason for a wait."""
 
@@ -105,7 +122,14 @@ class Note:
 
 
 Event: TypeAlias = (
-    WorkBegun | DataChecked | ClientUpdated | RoundFinished | ModuleFinished | ClientTrouble | Note
+    WorkBegun
+    | DataChecked
+    | ClientUpdated
+    | RoundFinished
+    | ModuleFinished
+    | StatisticsMade
+    | ClientTrouble
+    | Note
 )
 Listener: TypeAlias = Callable[[Event], None]
 
@@ -116,6 +140,7 @@ KINDS: dict[type[Event], str] = {
     ClientUpdated: "update",
     RoundFinished: "round",
     ModuleFinished: "module",
+    StatisticsMade: "statistics",
     ClientTrouble: "trouble",
     Note: "note",
 }

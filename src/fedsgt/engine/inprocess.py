@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Self, TypeAlias
 
 import numpy as np
@@ -11,12 +12,13 @@ from numpy.typing import NDArray
 from fedsgt.engine.events import Listener, ignore
 from fedsgt.engine.pool import Failure, Inline, Pool, Processes
 from fedsgt.engine.rounds import OpenRound, RoundStarter, client_order, client_seed, updated
-from fedsgt.engine.task import Result, RoundFailed, Task, Update
+from fedsgt.engine.task import Outputs, Result, RoundFailed, StatisticTask, Task, Update
 from fedsgt.engine.worker import Setup
 from fedsgt.errors import InputError
 from fedsgt.files.tensors import Tensors
 from fedsgt.stack.merge import Mixture
 from fedsgt.stack.stack import Stack
+from fedsgt.stack.statistics import Statistic
 
 TEST_PART = 128  # records of a prediction job: many enough for speed, few enough to share among workers
 Share: TypeAlias = Callable[[float], None]
@@ -40,6 +42,8 @@ class InProcess:
         """Round of each job under way, by the job's number."""
         self.jobs = 0
         """Number of the last job; no number is used twice, so that late answers can be told apart."""
+        self.early: deque[tuple[int, Any]] = deque()
+        """Updates of rounds under way that came while other answers were waited for."""
 
     def submit(self, task: Task) -> None:
         """Submit a job for each client that has records of the task."""
@@ -62,7 +66,7 @@ class InProcess:
             return None
         opened, update = arrived
         # An update is told only after it was checked, so that a refused one leaves no line in the metrics.
-        self.tell(updated(opened.task, update))
+        self.tell(updated(opened.task, update, self.starter.training.window))
         return None if opened.waiting else opened.result()
 
     def updates(self, task: Task) -> dict[str, Update]:
@@ -86,6 +90,26 @@ class InProcess:
     def finish(self, state: Tensors) -> Tensors:
         return self.starter.stack.finish(state)
 
+    def statistics(self, tasks: Sequence[StatisticTask]) -> Iterator[tuple[StatisticTask, Statistic]]:
+        """Yield each task's statistic as it arrives; an error, such as a module that is gone, is raised."""
+        # Chain by chain, so that a worker folds each chain once.
+        chains = {task.chain: index for index, task in reversed([*enumerate(tasks)])}
+        ordered = sorted(tasks, key=lambda task: chains[task.chain])
+        jobs = [(task.chain, task.client, task.slices) for task in ordered]
+        for place, answer in self._answers("statistic", jobs):
+            yield ordered[place], answer
+
+    def outputs(self, chains: Sequence[tuple[str, ...]], progress: Share = _untold) -> list[Outputs]:
+        """Return class probabilities and features of all test records under each chain of modules."""
+        parts: list[list[Outputs]] = self._parts("outputs", tuple(chains), progress)
+        return [
+            Outputs(
+                np.concatenate([found.probabilities for found in chain]),
+                np.concatenate([found.features for found in chain]),
+            )
+            for chain in zip(*parts, strict=True)
+        ]
+
     def predict(self, chains: Sequence[tuple[str, ...]], progress: Share = _untold) -> NDArray[np.float32]:
         """Return class probabilities of all test records (axis 1) under each chain of modules (axis 0)."""
         return np.concatenate(self._parts("predict", tuple(chains), progress), axis=1)
@@ -94,25 +118,37 @@ class InProcess:
         """Return class probabilities of all test records under the average of several chains."""
         return np.concatenate(self._parts("predict_merged", mixture, progress))
 
-    def _parts(self, method: str, model: Any, progress: Share) -> list[NDArray[np.float32]]:
+    def _parts(self, method: str, model: Any, progress: Share) -> list[Any]:
         """Predict the test records in parts, and return the answers in the order of the parts."""
         test = self.setup.test
         assert test is not None
-        parts = list(test.parts(TEST_PART))
+        jobs = [(model, part) for part in test.parts(TEST_PART)]
+        found: dict[int, Any] = {}
+        for place, answer in self._answers(method, jobs):
+            found[place] = answer
+            progress(len(found) / len(jobs))
+        return [found[place] for place in sorted(found)]
+
+    def _answers(self, method: str, jobs: Sequence[tuple[Any, ...]]) -> Iterator[tuple[int, Any]]:
+        """Do jobs of one method, each given by its arguments; yield answers with their places in `jobs`."""
         first = self.jobs + 1
-        self.jobs += len(parts)
-        for number, part in enumerate(parts, start=first):
-            self.pool.submit(number, method, model, part)
-        found: dict[int, NDArray[np.float32]] = {}
-        while len(found) < len(parts):
-            number, answer = self.pool.wait()
-            if number < first:  # an update of a round that was cancelled while it ran
-                continue
-            if isinstance(answer, Failure):
-                raise answer.error()
-            found[number] = answer
-            progress(len(found) / len(parts))
-        return [found[number] for number in sorted(found)]
+        self.jobs += len(jobs)
+        waiting = set(range(first, self.jobs + 1))
+        try:
+            for number, arguments in enumerate(jobs, start=first):
+                self.pool.submit(number, method, *arguments)
+            while waiting:
+                number, answer = self.pool.wait()
+                if number in waiting:
+                    waiting.remove(number)
+                    if isinstance(answer, Failure):
+                        raise answer.error()
+                    yield number - first, answer
+                elif number in self.rounds:
+                    self.early.append((number, answer))
+                # Others are updates of rounds that were cancelled while they ran.
+        finally:
+            self.pool.drop(waiting)
 
     def close(self) -> None:
         self.pool.close()
@@ -129,7 +165,7 @@ class InProcess:
 
     def _receive(self) -> tuple[OpenRound, Update] | None:
         """Wait for one job; None if it belonged to a round that was cancelled while it ran."""
-        number, update = self.pool.wait()
+        number, update = self.early.popleft() if self.early else self.pool.wait()
         opened = self.rounds.pop(number, None)
         if opened is None:
             return None

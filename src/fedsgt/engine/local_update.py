@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from fedsgt.config.sections import Privacy, Training
 from fedsgt.data import Record, labels_of
+from fedsgt.engine.epoch_sampler import EpochSampler
 from fedsgt.engine.privacy import privatised
 from fedsgt.engine.task import Update
 from fedsgt.files.tensors import Tensors
@@ -31,12 +32,14 @@ def local_update(
     seed: int,
     client: str,
     privacy: tuple[Privacy, bytes] | None = None,
+    sampler: EpochSampler | None = None,
 ) -> Update:
     """Train one module from `state` on these examples and return the client's update.
 
     The stack already holds the frozen modules below. The update is a function of the arguments alone:
     examples come in the order of their ids, the seed permutes them, and gradients exist for the open module
-    and its head only. `privacy` is given together with the client's secret.
+    and its head only. `privacy` is given together with the client's secret. With a sampler an epoch uses some
+    of the examples, perhaps none; the update counts for all of them.
     """
     started = time.perf_counter()
     opened = stack.open(state)
@@ -45,23 +48,27 @@ def local_update(
     trained = [opened[name] for name in names]
     optimizer = _optimizer(trained, settings)
     rng = np.random.default_rng(seed)  # a generator of its own: the global ones would depend on other jobs
-    # Only the last epoch's losses are reported: the earlier ones are those of a worse model.
-    losses: list[float] = []
-    for _ in range(settings.epochs):
+    loss = 0.0  # stays so if no epoch uses a record, which happens to clients with very few only
+    for epoch in range(settings.epochs):
+        used = examples if sampler is None else sampler.used(examples, epoch)
+        if not used:
+            continue
         losses = [
             # Times the batch's size, because the last batch may be smaller.
             _step(stack, batch, labels, trained, optimizer, settings.clip) * len(labels)
             for batch, labels in _batches(
-                [examples[index] for index in rng.permutation(len(examples))],
+                [used[index] for index in rng.permutation(len(used))],
                 settings.batch_size,
                 make_batch,
                 stack.device,
             )
         ]
+        # Only the last epoch's loss is reported: the earlier ones are those of a worse model.
+        loss = sum(losses) / len(used)
     trained_state = stack.snapshot()
     stack.close()  # the worker has one stack for all clients
     seconds = time.perf_counter() - started
-    update = Update(client, trained_state, len(examples), sum(losses) / len(examples), seconds)
+    update = Update(client, trained_state, len(examples), loss, seconds)
     return privatised(state, update, names, *privacy) if privacy else update
 
 

@@ -19,6 +19,7 @@ from fedsgt.errors import InputError
 from fedsgt.files.encoding import seed_of
 from fedsgt.files.tensors import Tensors
 from fedsgt.stack.stack import Stack
+from fedsgt.window import Window, records_used
 from fedsgt.words import counted
 
 LARGEST_LOSS = 1e30  # weighted by records it must still be a finite number
@@ -148,8 +149,9 @@ def client_seed(task: Task, client: str) -> int:
     return seed_of("client", task.key, task.round, client)
 
 
-def updated(task: Task, update: Update) -> ClientUpdated:
-    """Return the event that a client's update came in."""
+def updated(task: Task, update: Update, window: Window) -> ClientUpdated:
+    """Return the event that a client's update came in, from a training with this window."""
+    used = records_used(update.records, len(task.parents) + 1, window)
     return ClientUpdated(
         module=task.key,
         groups=task.groups,
@@ -159,6 +161,7 @@ def updated(task: Task, update: Update) -> ClientUpdated:
         seconds=update.seconds,
         loss=update.loss,
         preparing=update.preparing,
+        used=used if used < update.records else None,
     )
 
 

@@ -13,6 +13,7 @@ from fedsgt.engine.events import (
     ModuleFinished,
     Note,
     RoundFinished,
+    StatisticsMade,
     WorkBegun,
 )
 from fedsgt.engine.time_left import ShareTime, TrainingTime
@@ -30,7 +31,10 @@ class Tally:
         self.finished: set[tuple[int, ...]] = set()
         """Sequences that lack no module."""
         self.time, self.checking = TrainingTime(self.work), ShareTime()
-        self._checked = 0
+        self.making = ShareTime()
+        self.statistics = 0
+        """Number of statistics that were made."""
+        self._checked = self._made = 0
 
     def __call__(self, event: Event) -> None:
         match event:
@@ -40,7 +44,7 @@ class Tally:
                 self.work, self.time = event, TrainingTime(event)
                 self.finished = set(event.finished)
             case ClientUpdated():
-                self.records += event.records
+                self.records += event.work
                 self.time.updated(event)
             case RoundFinished():
                 self.time.round_finished(event)
@@ -48,6 +52,8 @@ class Tally:
                 self.modules += 1
                 if event.groups in self.work.sequences:
                     self.finished.add(event.groups)
+            case StatisticsMade():
+                self.statistics = event.made
 
     def seconds_left(self) -> float | None:
         """Estimate the remaining seconds; None until the first update."""
@@ -70,6 +76,8 @@ class Tally:
                 line = f"  round {event.round} of groups {_spaced(event.groups)}: {done}"
             case ModuleFinished():
                 line = self._module_line(event)
+            case StatisticsMade():
+                line = self._statistics_line(event)
             case ClientTrouble():
                 line = f"  client {event.client}: {event.what}"
             case Note():
@@ -83,6 +91,17 @@ class Tally:
             said.append(f"about {shown_seconds(left)} left")
         place = f"module {self.modules} of {self.work.modules} (groups {_spaced(event.groups)})"
         return f"{place}: {', '.join(said) or 'done'}"
+
+    def _statistics_line(self, event: StatisticsMade) -> str | None:
+        """Return a line at the beginning and after each quarter of the statistics."""
+        self.making.told(event.made / event.wanted)
+        quarter = event.made * 4 // event.wanted
+        if event.made and quarter == self._made:
+            return None
+        self._made = quarter
+        left = self.making.left.now()
+        soon = "" if left is None or event.made == event.wanted else f", about {shown_seconds(left)} left"
+        return f"statistics for heads: {event.made} of {event.wanted}{soon}"
 
     def _checking_line(self, share: float) -> str | None:
         """Return a line after each quarter of the records; None if the rest will take no time."""

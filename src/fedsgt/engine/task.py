@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
+import numpy as np
+from numpy.typing import NDArray
+
 from fedsgt.files.tensors import Tensors
+from fedsgt.stack.statistics import Statistic
 
 ReadModule: TypeAlias = Callable[[str], Tensors]
 
@@ -34,13 +38,33 @@ class Update:
     client: str
     state: Tensors = field(repr=False)
     records: int
-    """Number of records that it trained on."""
+    """Number of records that it has in the slices of the task; a window may use fewer of them."""
     loss: float
-    """Mean loss over the records of the last local epoch."""
+    """Mean loss over the records of the last local epoch that used any; 0 if none did."""
     # Left out of comparisons, because equal trainings give equal updates but take different times.
     seconds: float = field(default=0.0, compare=False)
     preparing: float = field(default=0.0, compare=False)
     """Seconds before the training, in which its records were read, and run through frozen lower layers."""
+
+
+@dataclass(frozen=True)
+class StatisticTask:
+    """The statistic of a client's records in these slices, under a chain of modules; none is the backbone."""
+
+    chain: tuple[str, ...]
+    """Keys of the chain's modules, root first."""
+    client: str
+    slices: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Outputs:
+    """Outputs of one forward pass over some records under a chain of modules, a row for each record."""
+
+    probabilities: NDArray[np.float32]
+    """Class probabilities of the head that was trained; all alike for a chain without modules."""
+    features: NDArray[np.float32]
+    """Features that a solved head takes."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +102,12 @@ class Engine(Protocol):
 
         Raises `RoundFailed` if a round cannot be finished; a refused update is named by client, module and
         round.
+        """
+
+    def statistics(self, tasks: Sequence[StatisticTask]) -> Iterator[tuple[StatisticTask, Statistic]]:
+        """Yield each task's statistic as it arrives, in any order; take all of them before `wait` is called.
+
+        A client that takes no part, or whose statistic is refused, is told as `ClientTrouble` and left out.
         """
 
     def cancel(self, key: str) -> None:

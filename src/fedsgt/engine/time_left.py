@@ -76,11 +76,11 @@ class TrainingTime:
         now, seconds, preparing = time.monotonic(), _possible(event.seconds), _possible(event.preparing)
         if self._first_job is None:
             self._first_job = max(self._begun, now - seconds - preparing)
-        self._records += event.records
+        self._records += event.work
         self._training += seconds
         self._different += self._first_used(event)
         self._preparing += preparing
-        self._in_round[event.module] = self._in_round.get(event.module, 0) + event.records
+        self._in_round[event.module] = self._in_round.get(event.module, 0) + event.work
         self._squares += (seconds + preparing) ** 2
         if self.done:
             spent = now - self._first_job

@@ -50,6 +50,8 @@ def measurement(event: Event) -> Measurement | None:
         case ClientUpdated():
             # The loss first, as in older files.
             numbers = _loss(event) | {"records": event.records, "seconds": round(event.seconds, 4)}
+            if event.used is not None:
+                numbers["used"] = event.used
             about = {"module": event.module, "client": event.client}
             return Measurement(kind, f"{_joined(event.groups)}/{event.client}", event.round, numbers, about)
         case RoundFinished():

@@ -28,8 +28,15 @@ from fedsgt.errors import InputError
 from fedsgt.files.places import looks_like_hub_name
 
 SERVER_FILE, CLIENT_FILE = "server.toml", "client.toml"
-# Sections of a run's settings that shape a module: the server sends these to the clients, and no other.
-SENT_SECTIONS = ("model", "peft", "training", "privacy")
+# Sections of a run's settings that shape a module or a statistic, or those keys of a section that do: the
+# server sends these to the clients, and no other.
+SENT_SECTIONS: dict[str, Any] = {
+    "model": True,
+    "peft": True,
+    "training": True,
+    "privacy": True,
+    "heads": {"share", "bits"},
+}
 # Names of data and models that come with the package.
 BUILT_IN = ("digits", "fedsgt/tiny-vit")
 # Names of files and folders that stand beside the clients' folders.
@@ -193,6 +200,11 @@ class ClientSettings(PartySettings):
     )
     port: Annotated[int, Field(ge=0, le=65535)] = Field(
         0, description="port that the SuperNode itself uses on this machine; 0 picks a free one"
+    )
+    heads: bool = Field(
+        True,
+        description="whether to send statistics of the records' features, from which heads are solved; with "
+        "fewer records than features they show nearly the features themselves",
     )
     data: ClientData
     model: ClientModel = Field(default_factory=ClientModel)

@@ -19,7 +19,7 @@ from fedsgt.words import one_line
 Tensors: TypeAlias = dict[str, NDArray[Any]]
 """Parameters by name: a module, a head, or the state that a client trains."""
 
-_DTYPES = ("float32", "float64")
+_DTYPES = ("float32", "float64", "int64")
 
 
 def canonical_tensors(tensors: Mapping[str, NDArray[Any]]) -> Tensors:

@@ -119,8 +119,10 @@ def measure(
     started, live = time.monotonic(), folder.live()
     if not live.requests:
         raise InputError(f"{folder.path}: no record was deleted yet; see fedsgt unlearn")
+    if not live.description.modules:
+        raise InputError(f"{folder.path}: the run's plan has no modules, so there is nothing to attack")
     # Opened before anything is trained, because it checks the strategy and the backbone.
-    predictor = Predictor(folder, strategy)
+    predictor = Predictor(folder, strategy, heads="trained")
     attacked = find_attacked_records(folder, live, deleted, limit, seed)
     after, not_served = _served(predictor, attacked.records)
     before = EarlierSystem.of(folder, live.description, attacked, predictor.strategy)

@@ -119,7 +119,7 @@ def experiment(
         # Most modules of the earlier system may still be live; only the destroyed ones are trained again.
         _reuse(folder, live, before.targets, modules)
         missing = [target for target in before.targets if modules.state(target.key) != "present"]
-        work = sum(map(prepared.records, missing)) * training.rounds + shadows.records * shadows.rounds
+        work = prepared.work(missing) * training.rounds + shadows.records * shadows.rounds
         setup = prepared.setup(modules, path / CACHE)
         # Shadow models use the same engine: their slices come after the clients' own.
         held = {name: [*parts, *shadows.slices[name]] for name, parts in setup.slices.items()}

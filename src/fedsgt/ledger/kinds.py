@@ -23,6 +23,8 @@ class Kind(StrEnum):
     """New description of the run: other slices, groups or modules than before."""
     BUILT = "built"
     """Number of modules in the store after training."""
+    STATISTICS = "new-statistics"
+    """New statistics of clients' records, from which heads are solved; it says how many are there."""
     COPIED = "copied"
     """End of the entries that a copy of a run took over from the original, which it names."""
     RESTORED = "restored"
@@ -37,5 +39,5 @@ MODULES_CHANGED = frozenset({Kind.REBUILT, Kind.BUILT})
 RECORDS_MOVED = frozenset({Kind.REQUEST, Kind.REBUILT})
 """Kinds after which a record may be deleted or in another slice, so that it must be located again."""
 
-SERVING_CHANGED = frozenset({Kind.REQUEST, Kind.REBUILT, Kind.BUILT})
-"""Kinds after which other modules may be served, so that an evaluation is out of date."""
+SERVING_CHANGED = frozenset({Kind.REQUEST, Kind.REBUILT, Kind.BUILT, Kind.STATISTICS})
+"""Kinds after which other modules or heads may be served, so that an evaluation is out of date."""

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from fedsgt.planning.stream import Counts, Stream, group_prior, run_stream
 from fedsgt.plans import Estimate, Plan, check_prior
 from fedsgt.plans.scoring.montecarlo import Curves
+from fedsgt.plans.scoring.whole_clients import clients_withstood
 
 
 @dataclass(frozen=True)
@@ -38,8 +39,8 @@ class PlanScore:
     """Service after each request of the stream."""
     deletion_rate: float
     """Expected requests up to the exhausting one, if all are for single slices."""
-    deletion_rate_clients: Estimate | None
-    """Expected number of requests if all are for whole clients; None if the stream has no such request."""
+    deletion_rate_clients: Estimate
+    """Expected clients up to the exhausting one, if clients leave whole, one after another."""
     traffic: ExpectedTraffic
     module_bytes: int
     """Size of one module."""
@@ -89,7 +90,7 @@ class PlanScore:
             "mean_live_share": self.mean_live_share,
             "deletion_rate": _finite(self.deletion_rate),
             "deletion_rate_clients": _finite(self.deletion_rate_clients),
-            "deletion_rate_clients_stderr": getattr(self.deletion_rate_clients, "stderr", None),
+            "deletion_rate_clients_stderr": self.deletion_rate_clients.stderr,
             "cost": {
                 "passes": plan.passes,
                 "fedavg_passes": self.fedavg_rounds,
@@ -118,22 +119,11 @@ def score_plan(
         stream,
         curves,
         plan.deletion_rate(group_prior(counts, prior)),
-        _rate_of_clients(plan, counts, stream) if stream.whole_clients else None,
+        clients_withstood(plan.roots, counts, prior),
         _traffic(plan, counts),
         module_bytes,
         fedavg_rounds,
     )
-
-
-def _rate_of_clients(plan: Plan, counts: Counts, stream: Stream) -> Estimate:
-    """Return the deletion rate if all requests were for whole clients.
-
-    It is infinite if the clients that may leave hold no slice of some root.
-    """
-    leaving = len(counts) if stream.prior is None else sum(chance > 0 for chance in stream.prior)
-    # All clients that may leave do so, one after another: the curve then ends at zero.
-    curves = run_stream(plan, counts, Stream(leaving, leaving, stream.prior))
-    return Estimate(float("inf")) if curves.alive[-1] > 0 else curves.rate
 
 
 def _traffic(plan: Plan, counts: Counts) -> ExpectedTraffic:
@@ -150,6 +140,6 @@ def _traffic(plan: Plan, counts: Counts) -> ExpectedTraffic:
     )
 
 
-def _finite(value: float | None) -> float | None:
+def _finite(value: float) -> float | None:
     """Replace infinity by None, because JSON has no infinity."""
-    return value if value is not None and np.isfinite(value) else None
+    return value if np.isfinite(value) else None

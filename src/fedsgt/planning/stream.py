@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsgt.errors import InputError
+from fedsgt.planning.purpose import Purpose
 from fedsgt.plans import Estimate, Plan, check_prior
 from fedsgt.plans.scoring.montecarlo import Curves, independent_hits, simulate
 from fedsgt.plans.scoring.scores import Expansion, expansion
@@ -49,6 +50,15 @@ class Stream:
                 f"client requests: {self.whole_clients} is not from 0 to {self.requests} (all requests)"
             )
 
+    @classmethod
+    def for_purpose(
+        cls, purpose: Purpose, requests: int, clients: int, prior: tuple[float, ...] | None
+    ) -> Stream:
+        """Return a stream of these requests for records; for clients half of all leave; or both."""
+        may_leave = clients if prior is None else sum(chance > 0 for chance in prior)
+        leaving = 0 if purpose is Purpose.RECORDS else max(1, may_leave // 2)
+        return cls(leaving if purpose is Purpose.CLIENTS else max(requests, leaving), leaving, prior)
+
     def kinds(self) -> list[bool]:
         """Return, for each request in turn, whether it deletes a whole client."""
         left = [self.whole_clients * count // max(1, self.requests) for count in range(self.requests + 1)]
@@ -71,6 +81,9 @@ def run_stream(plan: Plan, counts: Counts, stream: Stream) -> Curves:
         raise InputError(
             f"client requests: {stream.whole_clients}, but only {counted(may_leave, 'client')} can leave"
         )
+    if not plan.modules:  # exact for any number of groups
+        nothing = [Estimate(0.0)] * (stream.requests + 1)
+        return Curves(nothing, nothing, Estimate(0.0))
     even = prior is None or bool(np.ptp(prior) == 0)
     if plan.groups <= LARGEST_EXACT and (even or stream.whole_clients == 0):
         return _exact(plan, counts, stream, prior)

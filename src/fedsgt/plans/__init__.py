@@ -2,13 +2,25 @@
 
 from fedsgt.plans.cyclic import rotations
 from fedsgt.plans.kinds import KINDS, make
-from fedsgt.plans.plan import Plan, PlannedModule, Prefix, check_prior
+from fedsgt.plans.plan import NO_MODULES, Plan, PlannedModule, Prefix, check_prior
 from fedsgt.plans.scoring.montecarlo import Estimate
-from fedsgt.plans.selection import MERGED, STRATEGIES, STRATEGY_NAMES, Choice, choose, live_prefix, select
+from fedsgt.plans.selection import (
+    FLOOR,
+    MERGED,
+    STRATEGIES,
+    STRATEGY_NAMES,
+    Choice,
+    choose,
+    choose_solved,
+    live_prefix,
+    select,
+)
 
 __all__ = [
+    "FLOOR",
     "KINDS",
     "MERGED",
+    "NO_MODULES",
     "STRATEGIES",
     "STRATEGY_NAMES",
     "Choice",
@@ -18,6 +30,7 @@ __all__ = [
     "Prefix",
     "check_prior",
     "choose",
+    "choose_solved",
     "live_prefix",
     "make",
     "rotations",

@@ -17,6 +17,7 @@ from fedsgt.plans.scoring.subsets import (
     superset_mobius,
     superset_sums,
 )
+from fedsgt.window import Window
 
 NOTHING = 1e-12  # a gain below this is rounding
 
@@ -26,6 +27,7 @@ def greedy(
     budget: int | None = None,
     prior: NDArray[np.float64] | None = None,
     passes: float | None = None,
+    window: Window = None,
 ) -> Plan:
     """Add the order with the largest exact gain in mean live groups, until none gains or the budget is spent.
 
@@ -43,7 +45,7 @@ def greedy(
         gains = _gains(live, weights)
         path = _best_order(gains)
         prefixes = [mask_of(path[:depth]) for depth in range(1, groups + 1)]
-        longer = Plan.of("greedy", groups, [*paths, path])
+        longer = Plan.of("greedy", groups, [*paths, path], window)
         # The first sequence is kept whatever it gains: a plan needs one.
         useless = bool(paths) and gains[prefixes].sum() < NOTHING
         if useless or (passes is not None and longer.passes > passes + 1e-9):
@@ -52,7 +54,7 @@ def greedy(
         # A new prefix serves every set of unhit groups that holds it.
         live[prefixes] = range(1, groups + 1)
         spread_maximum(live)
-    return Plan.of("greedy", groups, paths)
+    return Plan.of("greedy", groups, paths, window)
 
 
 def _unhit_weights(groups: int, prior: NDArray[np.float64] | None) -> NDArray[np.float64]:

@@ -15,8 +15,9 @@ from fedsgt.errors import InputError
 from fedsgt.plans.cyclic import first_rotations, iterative_rotations, rotations
 from fedsgt.plans.greedy import greedy
 from fedsgt.plans.matching import matching
-from fedsgt.plans.plan import Plan, check_prior
+from fedsgt.plans.plan import NO_MODULES, Plan, check_prior
 from fedsgt.plans.tree.search import Progress, ignore, tree
+from fedsgt.window import Window, order_passes
 from fedsgt.words import counted
 
 
@@ -30,6 +31,12 @@ class Wanted:
     prior: NDArray[np.float64] | None
     seed: int
     progress: Progress
+    window: Window
+
+    def fits(self, plan: Plan) -> bool:
+        """Whether the plan costs no more than the passes allow."""
+        # The tolerance forgives rounding in the division.
+        return self.passes is None or plan.with_window(self.window).passes <= self.passes + 1e-9
 
 
 def make(
@@ -41,13 +48,15 @@ def make(
     seed: int = 0,
     progress: Progress = ignore,
     shards: int = 1,
+    window: Window = None,
 ) -> Plan:
     """Make a plan of this kind.
 
     `budget` limits the number of sequences (for `tree`: the rotations that it must be as good as),
     `passes` the training cost in passes over the data; `prior` is the chance of each group to be hit. A long
     search calls `progress` with the share that is done. With several `shards` the groups are cut into so many
-    consecutive parts, nearly equal, and each part has a plan of its own, with this budget.
+    consecutive parts, nearly equal, and each part has a plan of its own, with this budget. With a `window` a
+    module costs no more than so many groups, or than its own.
     """
     if kind not in KINDS:
         raise InputError(f"plan: {kind!r} is unknown; one of {', '.join(KINDS)}")
@@ -55,13 +64,16 @@ def make(
     if budget is not None:
         _check_count("budget", budget)
     _check_count("shards", shards)
+    if window is not None and window != "own":
+        _check_count("window", window)
     if shards > groups:
         raise InputError(f"shards: {shards} for {counted(groups, 'group')}; at most one for each group")
     # The largest shard needs most passes for one order of its groups.
-    _check_passes(-(-int(groups) // int(shards)), passes)
+    _check_passes(-(-int(groups) // int(shards)), passes, window)
     chances = None if prior is None else check_prior(prior, groups)
-    wanted = Wanted(int(groups), budget, passes, chances, seed, progress)
-    return KINDS[kind](wanted) if shards == 1 else _sharded(kind, wanted, int(shards))
+    wanted = Wanted(int(groups), budget, passes, chances, seed, progress, window)
+    plan = KINDS[kind](wanted) if shards == 1 else _sharded(kind, wanted, int(shards))
+    return plan.with_window(window)
 
 
 def _check_count(name: str, count: int) -> None:
@@ -72,9 +84,9 @@ def _check_count(name: str, count: int) -> None:
         raise InputError(f"{name}: {count} is too few; at least 1 is needed")
 
 
-def _check_passes(groups: int, passes: float | None) -> None:
+def _check_passes(groups: int, passes: float | None, window: Window) -> None:
     """Check that the passes allow for one order of all groups."""
-    least = (groups + 1) / 2
+    least = order_passes(groups, window)
     if passes is not None and not (isinstance(passes, Real) and isfinite(passes)):
         raise InputError(f"passes: {passes} is not a finite number of passes; leave it out for no limit")
     if passes is not None and passes < least:
@@ -130,23 +142,27 @@ def _matching(wanted: Wanted) -> Plan:
 
 
 def _greedy(wanted: Wanted) -> Plan:
-    return greedy(wanted.groups, wanted.budget, wanted.prior, wanted.passes)
+    return greedy(wanted.groups, wanted.budget, wanted.prior, wanted.passes, wanted.window)
 
 
 def _tree(wanted: Wanted) -> Plan:
     search = partial(tree, wanted.groups, wanted.budget, wanted.prior, wanted.passes)
-    return search(seed=wanted.seed, progress=wanted.progress)
+    return search(seed=wanted.seed, progress=wanted.progress, window=wanted.window)
+
+
+def _none(wanted: Wanted) -> Plan:
+    return Plan.of(NO_MODULES, wanted.groups, ())
 
 
 def _fit(by_budget: Callable[[int], Plan], wanted: Wanted, most: int) -> Plan:
     """Return the plan of this budget, or of as many sequences as the passes allow."""
     if wanted.passes is None:
         return by_budget(wanted.groups if wanted.budget is None else wanted.budget)
-    # Without sharing, a sequence costs (L+1)/2 passes; the tolerance forgives rounding in the division.
+    # Without sharing, a sequence costs (L+1)/2 passes, or less with a window.
     most = most if wanted.budget is None else min(wanted.budget, most)
-    count = min(most, int(wanted.passes / ((wanted.groups + 1) / 2) + 1e-9))
+    count = min(most, int(wanted.passes / order_passes(wanted.groups, wanted.window) + 1e-9))
     # The count assumes that no prefix is shared; shared prefixes may leave room for more.
-    while count < most and by_budget(count + 1).passes <= wanted.passes + 1e-9:
+    while count < most and wanted.fits(by_budget(count + 1)):
         count += 1
     return by_budget(count)
 
@@ -159,4 +175,5 @@ KINDS: dict[str, Callable[[Wanted], Plan]] = {
     "matching": _matching,
     "greedy": _greedy,
     "tree": _tree,
+    NO_MODULES: _none,
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import overload
 
@@ -14,10 +14,13 @@ from fedsgt.errors import InputError
 from fedsgt.plans.scoring import scores
 from fedsgt.plans.scoring.montecarlo import Estimate
 from fedsgt.plans.scoring.subsets import mask_of
+from fedsgt.window import Window, groups_used
 from fedsgt.words import counted
 
 # Groups in the order in which they are trained; a sequence is the prefix of its last module.
 Prefix = tuple[int, ...]
+NO_MODULES = "none"
+"""Kind of the plan that trains nothing."""
 # A prior whose values differ by less is uniform.
 ROUNDING = 1e-15
 # Clients times modules in one table, to bound memory.
@@ -53,12 +56,14 @@ class Plan:
     """Orders of groups; a sequence need not hold all groups."""
     modules: tuple[PlannedModule, ...] = field(repr=False, compare=False)
     """Modules to train, parents before children."""
+    window: Window = None
+    """How much of its prefix a module trains on."""
 
     @classmethod
-    def of(cls, kind: str, groups: int, sequences: Iterable[Iterable[int]]) -> Plan:
+    def of(cls, kind: str, groups: int, sequences: Iterable[Iterable[int]], window: Window = None) -> Plan:
         """Make the plan of these sequences; modules come in the order in which they are first needed."""
         paths = tuple(tuple(sequence) for sequence in sequences)
-        _check(groups, paths)
+        _check(kind, groups, paths)
         index: dict[Prefix, int] = {}
         modules: list[PlannedModule] = []
         # Parents come before children, because a prefix is entered before it is extended.
@@ -68,12 +73,19 @@ class Plan:
                 if prefix not in index:
                     index[prefix] = len(modules)
                     modules.append(PlannedModule(path[depth - 1], index.get(prefix[:-1], -1), prefix))
-        return cls(kind, groups, paths, tuple(modules))
+        return cls(kind, groups, paths, tuple(modules), window)
+
+    def with_window(self, window: Window) -> Plan:
+        """Return the plan with another window."""
+        return replace(self, window=window)
 
     @property
     def passes(self) -> float:
-        """Training cost in passes over the data: a module at depth d trains on d of the L groups."""
-        return sum(module.depth for module in self.modules) / self.groups
+        """Training cost in passes over the data: a module at depth d trains on d of the L groups.
+
+        With a window of m groups it costs as much as m of them at most.
+        """
+        return sum(groups_used(module.depth, self.window) for module in self.modules) / self.groups
 
     @property
     def roots(self) -> tuple[int, ...]:
@@ -111,7 +123,10 @@ class Plan:
         return _each(requests, lambda counts: scores.survival(self, counts, self._prior(prior)))
 
     def deletion_rate(self, prior: ArrayLike | None = None) -> float:
-        """Return the expected requests up to and with the exhausting one; infinite if no request can."""
+        """Return the expected requests up to and with the exhausting one; infinite if no request can.
+
+        It is 0 for a plan without modules.
+        """
         return scores.deletion_rate(self, self._prior(prior))
 
     def takes_part(self, counts: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -128,8 +143,9 @@ class Plan:
         part = np.zeros((len(self.modules), counts.shape[0]), dtype=np.bool_)
         for index, module in enumerate(self.modules):
             part[index] = member[module.group]
-            # A client that trains the parent trains this module too: data are cumulative (definition 4).
-            if module.parent >= 0:
+            # A client that trains the parent trains this module too: data are cumulative (definition 4),
+            # unless each module trains on its own group alone.
+            if module.parent >= 0 and self.window != "own":
                 part[index] |= part[module.parent]
         return part.T
 
@@ -155,7 +171,7 @@ class Plan:
         self, counts: NDArray[np.int64], table: Callable[[NDArray[np.int64]], NDArray[np.bool_]]
     ) -> NDArray[np.int64]:
         """Return the row sums of a table of clients by modules, made part by part to bound memory."""
-        step = max(1, CELLS // len(self.modules))
+        step = max(1, CELLS // max(1, len(self.modules)))
         parts = [table(counts[start : start + step]).sum(axis=1) for start in range(0, len(counts), step)]
         return np.concatenate(parts)
 
@@ -199,9 +215,9 @@ def check_prior(prior: ArrayLike, length: int, what: str = "group") -> NDArray[n
     return chances
 
 
-def _check(groups: int, paths: tuple[Prefix, ...]) -> None:
-    """Check that there is a sequence, and that each is an order of distinct groups."""
-    if not paths:
+def _check(kind: str, groups: int, paths: tuple[Prefix, ...]) -> None:
+    """Check that there is a sequence unless nothing is to be trained, and that each has distinct groups."""
+    if not paths and kind != NO_MODULES:
         raise InputError("plan: no sequence; at least one is needed")
     for path in paths:
         if not path or len(set(path)) != len(path) or not all(0 <= group < groups for group in path):

@@ -1,4 +1,4 @@
-"""Choose the sequences that serve, each with its live prefix and weight (definition 6)."""
+"""Choose the sequences that serve, each with its live prefix and weight (definitions 6 and 10)."""
 
 from __future__ import annotations
 
@@ -15,6 +15,9 @@ MERGED = "merged"
 """The strategy that averages the modules of the sequences that AllSeq takes into one model."""
 STRATEGY_NAMES = {"all": "AllSeq", "min": "MinSeq", "long": "LongSeq", MERGED: "merged"}
 """Names of the strategies in texts for people."""
+FLOOR = -1
+"""Index of the bare backbone among the choices; its prefix is empty, so no deletion hits it."""
+FLOOR_WEIGHT = 0.5  # against the square of a chain's depth
 
 
 def select(strategy: str, sequences: Iterable[Sequence[int]], deleted: Collection[int]) -> list[Choice]:
@@ -37,6 +40,20 @@ def choose(strategy: str, prefixes: Iterable[Prefix]) -> list[Choice]:
     # A live prefix of d groups has d live modules, so lengths are the weights.
     total = sum(len(prefix) for _, prefix in chosen)
     return [(index, prefix, len(prefix) / total) for index, prefix in chosen]
+
+
+def choose_solved(strategy: str, prefixes: Iterable[Prefix]) -> list[Choice]:
+    """Return the same sequences with the weights of solved heads, and the bare backbone, which never dies.
+
+    A chain of depth d is weighted d squared and the bare backbone 1/2; weights sum to 1. `merged` has one
+    head for all its sequences, trained with them, so it keeps its weights; the backbone answers after it.
+    """
+    chosen = choose(strategy, prefixes)
+    if strategy == MERGED and chosen:
+        return chosen
+    total = sum(len(prefix) ** 2 for _, prefix, _ in chosen) + FLOOR_WEIGHT
+    floor: Choice = (FLOOR, (), FLOOR_WEIGHT / total)
+    return [*((index, prefix, len(prefix) ** 2 / total) for index, prefix, _ in chosen), floor]
 
 
 def live_prefix(sequence: Sequence[int], deleted: Collection[int]) -> Prefix:

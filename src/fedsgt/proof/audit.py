@@ -15,6 +15,7 @@ from fedsgt.runs.artefacts import (
     KEPT_RECORDS,
     MANIFEST,
     MODULE,
+    STATISTIC,
     STRAY,
     UNFINISHED,
     WORK_FILE,
@@ -30,6 +31,7 @@ from fedsgt.runs.dependencies import (
     FromModules,
     FromRecords,
     FromSlice,
+    FromStatistic,
     FromTraining,
     MadeOf,
     Nothing,
@@ -41,6 +43,7 @@ from fedsgt.runs.folder import RunFolder
 from fedsgt.runs.health import hit_by, module_health
 from fedsgt.runs.kept_records import check_kept
 from fedsgt.runs.state import Live
+from fedsgt.runs.statistics import StatisticName, read_statistic
 from fedsgt.runs.work import about_work, in_use
 from fedsgt.unlearning.erase import SourceReader, rows_to_erase
 from fedsgt.unlearning.recovery import unfinished
@@ -90,6 +93,7 @@ class Auditor:
             CERTIFICATE: self._check_certificate,
             UNFINISHED: lambda file: "left by a killed writer; fedsgt train clears it away",
             KEPT_RECORDS: _check_kept,
+            STATISTIC: self._check_statistic,
             WORK_FILE: _check_work,
             WORK_LOCK: _check_work,
         }
@@ -122,6 +126,12 @@ class Auditor:
     def _groups(self, key: str) -> str:
         return f"groups {', '.join(map(str, self.groups[key]))}"
 
+    def _under(self, key: str | None) -> str:
+        """Return the chain whose features a statistic sums, in words."""
+        if key is None:
+            return "the bare backbone"
+        return self._groups(key) if key in self.groups else f"module {key[:12]}"
+
     def _words(self, made_of: MadeOf, kind: ArtefactKind, file: StoredFile) -> str:
         words = "unknown"
         match made_of:
@@ -137,6 +147,9 @@ class Auditor:
                 words = f"slice {fingerprint[:12]}"
             case FromRecords(number) if number < len(self.live.description.clients):
                 words = f"the records of client {self.live.description.clients[number].name}"
+            case FromStatistic(key, number) if number < len(self.live.description.clients):
+                client = self.live.description.clients[number].name
+                words = f"the records of client {client} at {self._under(key)}"
             case FromLiveModules() if kind is WORK_FILE:
                 purpose = about_work(work_path(file)).get("purpose", "process that is gone")
                 words = f"any records and modules: the work of a {purpose}"
@@ -167,6 +180,8 @@ class Auditor:
                 problem = "no client of this run; fedsgt train clears it away"
             case FromRecords() if self.dead.reaches(made_of):
                 problem = "holds deleted records, or cannot be read"
+            case FromStatistic() if self.dead.reaches(made_of):
+                problem = self._dead_statistic(made_of)
             case FromLiveModules() if self.dead.reaches(made_of):
                 problem = self._outdated()
         return problem
@@ -176,6 +191,18 @@ class Auditor:
         if module is None:
             return "no module of this run"
         return module.problem if module.verdict == "not destroyed" else hit_by(self.live, module.entry.groups)
+
+    def _dead_statistic(self, made_of: FromStatistic) -> str:
+        """Return why a statistic does not count any more."""
+        key = made_of.key
+        if key is not None and key not in self.dead.live_modules:
+            return f"of a module that is not live: {self._dead_module(key)}"
+        if not self.dead.is_client(made_of.number):
+            return "of no client of this run; remove it"
+        for request in reversed(self.live.requests):
+            if any(part["number"] == made_of.number for part in request.body["parts"]):
+                return f"made before request no. {request.position} of its client"
+        return "made without records that were never deleted; remove it"
 
     def _outdated(self) -> str:
         return f"older than request no. {self.live.last_request}"
@@ -190,6 +217,13 @@ class Auditor:
         if module.verdict == "untrained":  # a writer was killed before the manifest
             return f"its manifest is missing; fedsgt retrain {self.folder.path} trains it again"
         return module.problem
+
+    def _check_statistic(self, file: StoredFile) -> str | None:
+        """Check that the statistic is as it was written, or heads are solved without it."""
+        name = StatisticName.of_file(file.path)
+        if name is None or read_statistic(self.folder, name) is not None:
+            return None
+        return f"damaged, so that no head is solved from it; fedsgt heads {self.folder.path} makes it anew"
 
     def _check_certificate(self, file: StoredFile) -> str | None:
         """Check that a key of this run signed it, and that the ledger has the entries that it names."""

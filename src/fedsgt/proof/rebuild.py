@@ -1,4 +1,4 @@
-"""The process that trains modules again: `python -m fedsgt.proof.rebuild FOLDER SEED`.
+"""The process that trains modules and makes statistics again: `python -m fedsgt.proof.rebuild FOLDER SEED`.
 
 It knows only the folder, trains in an order of its own, and prints its progress as lines of JSON. If the
 process that started it ends, it removes the folder, which holds records, and ends too.
@@ -11,7 +11,7 @@ import os
 import random
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,52 +21,87 @@ import torch
 from fedsgt.build.build import Build
 from fedsgt.build.client_access import LOCAL, ClientAccess
 from fedsgt.build.prepare import Prepared, prepare_again
+from fedsgt.build.statistics import statistic_task
 from fedsgt.build.targets import Recipe, Target
 from fedsgt.engine.tally import share_of
+from fedsgt.engine.task import StatisticTask
 from fedsgt.errors import InputError
 from fedsgt.files.optional import end_fast
-from fedsgt.proof.rebuild_folder import read_notes, read_retained
+from fedsgt.proof.rebuild_folder import Notes, read_notes, read_retained
+from fedsgt.runs.artefacts import BARE
 from fedsgt.runs.description import Description
 from fedsgt.runs.folder import RunFolder, read_run
+from fedsgt.runs.statistics import StatisticName, write_statistic
 from fedsgt.runs.work import held_work
 
 Tell = Callable[[dict[str, Any]], None]
 
 
 def rebuild(folder: RunFolder, seed: int, tell: Tell, access: ClientAccess = LOCAL) -> None:
-    """Train the folder's modules into it; tell a verdict for those that need no training to be judged."""
-    took_part, erased = read_notes(folder)
+    """Train the folder's modules and make its statistics, into it; tell a verdict for those that are not.
+
+    Modules and chains are told by their groups; the bare backbone has none.
+    """
+    notes = read_notes(folder)
     remote = folder.config.data.partition == "remote"
     known = folder.description
-    data = access.load_clients(folder.config, known, erased) if remote else read_retained(folder)
+    data = access.load_clients(folder.config, known, notes.erased) if remote else read_retained(folder)
     prepared = prepare_again(folder.config, data, known, known.plan_made())
     judged = _judged(known, prepared)
     for groups, (verdict, reason) in judged.items():
         tell({"groups": groups, "verdict": verdict, "reason": reason})
-    targets = [target for target in prepared.targets if target.groups not in judged]
-    if not targets:
+    wanted = known.keys.keys() - judged.keys()
+    targets = [target for target in prepared.targets if target.groups in wanted]
+    tasks = _statistic_tasks(notes, known, prepared, judged)
+    if not targets and not tasks:
         return
     _reseed_global_generators(seed)
-    training = prepared.run.training
-    records = sum(prepared.records(target) for target in targets) * training.rounds
+    training, rng = prepared.run.training, random.Random(seed)
+    records = prepared.work(targets) * training.rounds
+    # A statistic is one forward pass, which takes about a third of the time of training on the same records.
+    passed = sum(sum(prepared.clients[name.client].slice_sizes()) for name in tasks.values()) / 3
+    trained = records / max(records + passed, 1)
     different = prepared.different_records(targets)
-    listener = share_of(records, lambda share: tell({"share": share}), different)
+    listener = share_of(records, lambda share: tell({"share": share * trained}), different)
     with access.engine(folder, prepared, listener) as engine:
-        build = Build(prepared.recipe, folder.modules, engine, training.rounds, training.seed)
-        build.took_part = took_part
-        build.run(targets, _order(targets, random.Random(seed)))
+        if targets:
+            build = Build(prepared.recipe, folder.modules, engine, training.rounds, training.seed)
+            build.took_part = notes.took_part
+            build.run(targets, _order(targets, rng))
+        # In an order of their own too: no statistic may depend on those made before it.
+        shuffled = rng.sample(list(tasks), len(tasks))
+        for done, (task, statistic) in enumerate(engine.statistics(shuffled) if tasks else (), start=1):
+            write_statistic(folder, tasks[task], statistic)
+            tell({"share": trained + (1 - trained) * done / len(tasks)})
+
+
+def _statistic_tasks(
+    notes: Notes, known: Description, prepared: Prepared, judged: Collection[tuple[int, ...]]
+) -> dict[StatisticTask, StatisticName]:
+    """Return a task for each statistic under a chain that is trained again, or under the bare backbone."""
+    prefixes = {key: groups for groups, key in known.keys.items()} | {BARE: ()}
+    return {
+        statistic_task(known.chain(prefixes[name.chain]), prepared.clients[name.client]): name
+        for name in notes.statistics
+        if prefixes[name.chain] not in judged
+    }
 
 
 def _judged(known: Description, prepared: Prepared) -> dict[tuple[int, ...], tuple[str, str]]:
     """Return verdict and reason of modules that need no training to be judged, by their groups.
 
-    Their data or settings are not what the run says, or this machine computes in another way.
+    Their data or settings are not what the run says, or this machine computes in another way. The bare
+    backbone, which has no groups, is judged too: with it all statistics would be others.
     """
     recipe, targets = prepared.recipe, {target.groups: target for target in prepared.targets}
     # The key as the run's own machine would have computed it, with this folder's data and settings.
     claimed = Recipe(recipe.config, recipe.backbone, known.profile)
     unlike = _unlike(known.profile, dict(recipe.profile))
-    found = {}
+    found: dict[tuple[int, ...], tuple[str, str]] = {}
+    if (recipe.backbone, recipe.config_hash) != (known.backbone, known.config_hash):
+        found[()] = "different", _other_recipe(known, recipe)
+    elif unlike:
+        found[()] = "not comparable", _other_profile(unlike)
     for entry in known.modules:
         groups = tuple(entry.groups)
         target = targets[groups]
@@ -81,8 +116,12 @@ def _judged(known: Description, prepared: Prepared) -> dict[tuple[int, ...], tup
         elif claimed.key(target.prefix) != entry.key:
             found[groups] = "different", _other_recipe(known, recipe)
         elif unlike:
-            found[groups] = "not comparable", f"made under another execution profile: {unlike}"
+            found[groups] = "not comparable", _other_profile(unlike)
     return found
+
+
+def _other_profile(unlike: str) -> str:
+    return f"made under another execution profile: {unlike}"
 
 
 def _other_data(group: int) -> str:

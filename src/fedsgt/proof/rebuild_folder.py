@@ -1,14 +1,16 @@
 """The folder that a rebuild is given: the retained records of some modules' groups, and nothing else.
 
-It looks like a run's folder without a ledger. Deleted records are not marked in it; they are not there. For
-remote clients it has no records, only the ids of the deleted ones, which the clients leave out.
+Statistics are made of all retained records, so with them it has those of all groups. It looks like a run's
+folder without a ledger. Deleted records are not marked in it; they are not there. For remote clients it has
+no records, only the ids of the deleted ones, which the clients leave out.
 """
 
 from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,15 +23,33 @@ from fedsgt.runs.description import Description, ModuleEntry
 from fedsgt.runs.folder import RunFolder
 from fedsgt.runs.records import ClientData, columns_of, load_run_clients
 from fedsgt.runs.state import DeletedData, Live
+from fedsgt.runs.statistics import StatisticName
 
 RECORDS, NOTES = "records", "notes.json"
 TookPart = Mapping[str, Sequence[Sequence[str]]]
 
 
+@dataclass(frozen=True)
+class Notes:
+    """Facts that a rebuild needs besides the run's description and its records."""
+
+    took_part: TookPart
+    """Clients of each round of each module."""
+    erased: Mapping[int, DeletedData]
+    """Records that remote clients must leave out, by the number of the client."""
+    statistics: tuple[StatisticName, ...] = ()
+    """Statistics to make."""
+
+
 def write_retained(
-    path: Path, folder: RunFolder, live: Live, modules: Sequence[ModuleEntry], took_part: TookPart
+    path: Path,
+    folder: RunFolder,
+    live: Live,
+    modules: Sequence[ModuleEntry],
+    took_part: TookPart,
+    statistics: Sequence[StatisticName] = (),
 ) -> None:
-    """Write everything that these modules may depend on; the modules must include their parents.
+    """Write everything that these modules and statistics may depend on; modules must include their parents.
 
     `took_part` has the clients of each round of each module, so that it is trained with the same ones again.
     """
@@ -39,15 +59,27 @@ def write_retained(
         for number, erased in live.deleted.items()
     }
     remote = folder.config.data.partition == "remote"
-    notes = {"took_part": took_part, "erased": gone if remote else {}}
-    settings = _wait_for_all(folder.config) if remote else _write_records(path, folder, live, described)
+    notes = {
+        "took_part": took_part,
+        "erased": gone if remote else {},
+        "statistics": [[name.chain, name.client, name.mark] for name in statistics],
+    }
+    if remote:
+        settings = _wait_for_all(folder.config)
+    else:
+        settings = _write_records(path, folder, live, described, {name.client for name in statistics})
     (path / NOTES).write_text(json.dumps(notes), encoding="utf-8")
     (path / CONFIG).write_text(to_toml(settings), encoding="utf-8")
     (path / DESCRIPTION).write_text(described.to_text(), encoding="utf-8")
 
 
-def _write_records(path: Path, folder: RunFolder, live: Live, described: Description) -> Config:
-    """Write a file of records for each client, and return the settings to read them with."""
+def _write_records(
+    path: Path, folder: RunFolder, live: Live, described: Description, whole: Collection[int]
+) -> Config:
+    """Write a file of records for each client, and return the settings to read them with.
+
+    Clients of the numbers in `whole` give all their records, others those of the modules' groups.
+    """
     data = load_run_clients(folder, live.description, live.deleted)
     modules = described.modules
     # A sample of modules needs the records of its own groups only; the others stay out of the folder.
@@ -55,7 +87,9 @@ def _write_records(path: Path, folder: RunFolder, live: Live, described: Descrip
     (path / RECORDS).mkdir()
     width = 1
     for number, (client, of) in enumerate(zip(data.local, described.groups_of, strict=True)):
-        slices = [part for part, group in zip(client.cut(), of, strict=True) if group in groups]
+        slices = [
+            part for part, group in zip(client.cut(), of, strict=True) if group in groups or number in whole
+        ]
         records = [record for part in slices for record in part]
         if records:
             _write_file(_file(path, number), records)
@@ -68,14 +102,14 @@ def _wait_for_all(run: Config) -> Config:
     return run.model_copy(update={"engine": run.engine.model_copy(update={"absent": "wait"})})
 
 
-def read_notes(folder: RunFolder) -> tuple[TookPart, dict[int, DeletedData]]:
-    """Return the clients of each module's rounds, and the records that remote clients must leave out."""
+def read_notes(folder: RunFolder) -> Notes:
+    """Return the notes for a rebuild."""
     notes = json.loads((folder.path / NOTES).read_text(encoding="utf-8"))
     erased = {
         int(number): DeletedData(frozenset(gone["slices"]), frozenset(gone["records"]))
         for number, gone in notes["erased"].items()
     }
-    return notes["took_part"], erased
+    return Notes(notes["took_part"], erased, tuple(StatisticName(*name) for name in notes["statistics"]))
 
 
 def read_retained(folder: RunFolder) -> ClientData:
@@ -119,6 +153,7 @@ def _settings(run: Config, width: int) -> Config:
         peft=run.peft,
         training=run.training,
         privacy=run.privacy,
+        heads=run.heads,
         engine=Engine(workers=run.engine.workers),
     )
 
@@ -131,7 +166,9 @@ def _described(description: Description, modules: Sequence[ModuleEntry]) -> Desc
         update={
             # Sources of clients that rejoined are left out: the folder's own files take their place.
             "clients": [client.model_copy(update={"source": None}) for client in description.clients],
-            "sequences": [entry.groups for entry in modules if tuple(entry.groups) not in inner],
+            # Without a module, the run's own stay: statistics under the bare backbone need none of them.
+            "sequences": [entry.groups for entry in modules if tuple(entry.groups) not in inner]
+            or description.sequences,
             "modules": list(modules),
         }
     )

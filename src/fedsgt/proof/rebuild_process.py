@@ -21,7 +21,7 @@ ERRORS = "errors.txt"
 Verdict: TypeAlias = Literal["same", "different", "missing", "damaged", "not destroyed", "not comparable"]
 Progress: TypeAlias = Callable[[float], None]
 NotRebuilt: TypeAlias = dict[tuple[int, ...], tuple[Verdict, str]]
-"""Verdict and reason, by groups, of modules that a rebuild does not train."""
+"""Verdict and reason, by groups, of modules that a rebuild does not train; () is the bare backbone."""
 Rebuild: TypeAlias = Callable[[Path, int, Callable[[], None], Progress], NotRebuilt]
 """Trains the modules of a folder again, into it, in an order drawn by a seed; calls a check often."""
 

@@ -1,4 +1,4 @@
-"""Verification: train the served modules again from retained data, and compare their bytes.
+"""Verification: train the served modules and make the statistics again from retained data; compare the bytes.
 
 Every served parameter must be a function of retained data only (definition 8). So modules are trained again
 in a fresh process that knows nothing but a fresh folder, in which deleted records do not exist.
@@ -12,7 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias, cast
@@ -21,10 +21,12 @@ from fedsgt.certificates.certify import data_dependent_choices
 from fedsgt.errors import InputError
 from fedsgt.proof.rebuild_folder import write_retained
 from fedsgt.proof.rebuild_process import COMMAND, NotRebuilt, Progress, Rebuild, Verdict, run_rebuild
+from fedsgt.proof.verify_statistics import StatisticCheck, VerifiedStatistic
 from fedsgt.runs.description import ModuleEntry
 from fedsgt.runs.folder import RunFolder
 from fedsgt.runs.health import ModuleHealth, module_health, read_module, reason_of
 from fedsgt.runs.state import Live
+from fedsgt.runs.statistics import missing_statistics
 from fedsgt.runs.work import work_folder
 from fedsgt.store import Folder, Manifest, MissingModule, Modules, compare
 from fedsgt.unlearning.recovery import unfinished
@@ -62,23 +64,36 @@ class Verification:
     They may carry traces of records deleted later, which equal bytes cannot rule out (definition 8).
     """
     seconds: float
+    statistics: tuple[VerifiedStatistic, ...] = ()
+    """Statistics that were made again, and those that were wrong before."""
+    waiting: int = 0
+    """Number of statistics that are wanted and not there yet, which is no failure."""
 
     @property
     def counts(self) -> dict[str, int]:
         return dict(Counter(module.verdict for module in self.modules))
 
     @property
+    def statistic_counts(self) -> dict[str, int]:
+        return dict(Counter(statistic.verdict for statistic in self.statistics))
+
+    @property
     def failed(self) -> bool:
-        """True if a module differs, is damaged or was not destroyed; "not comparable" is not a failure."""
-        return bool(self.counts.keys() - {"same", "not comparable"})
+        """True if anything differs, is damaged or was not destroyed; "not comparable" is not a failure."""
+        return bool(self._verdicts - {"same", "not comparable"})
 
     @property
     def passed(self) -> bool:
-        """True if every module that was looked at is the same, bit for bit."""
-        return self.counts.keys() <= {"same"}
+        """True if every module and statistic that was looked at is the same, bit for bit."""
+        return self._verdicts <= {"same"}
+
+    @property
+    def _verdicts(self) -> set[str]:
+        return {*self.counts, *self.statistic_counts}
 
     def to_json(self) -> dict[str, Any]:
-        return {"passed": self.passed, "counts": self.counts} | asdict(self)
+        counts = {"counts": self.counts, "statistic_counts": self.statistic_counts}
+        return {"passed": self.passed} | counts | asdict(self)
 
 
 def verify(
@@ -93,8 +108,9 @@ def verify(
 ) -> Verification:
     """Train the served modules again, or a sample drawn by the seed, and compare their bytes.
 
-    Modules are trained by the process that `command` starts with a folder and a seed, or by `rebuild` if
-    given. The folder is one of the run's work folders, or `keep`, which is left there.
+    The statistics under their chains and under the bare backbone are made again too. All this is done by the
+    process that `command` starts with a folder and a seed, or by `rebuild` if given. The folder is one of the
+    run's work folders, or `keep`, which is left there.
     """
     rebuild = rebuild or partial(run_rebuild, command)
     if sample is not None and sample < 1:
@@ -111,11 +127,14 @@ def verify(
     claims = _read(folder, live, _with_parents(live, chosen), found)
     # Damaged modules are not trained again, but one that is whole above a damaged parent needs the parent.
     wanted = _with_parents(live, [entry for entry in chosen if entry.key in claims])
-    if wanted:
+    statistics = StatisticCheck(folder, live, None if sample is None else wanted)
+    names = statistics.read([entry.key for entry in wanted])
+    if wanted or names:
         with _private_folder(folder, live, keep) as path, _stopped_by_request(folder, live) as check:
-            write_retained(path, folder, live, wanted, _took_part(claims))
+            write_retained(path, folder, live, wanted, _took_part(claims), names)
             unbuilt = rebuild(path, seed, check, progress)
             found |= _compared(wanted, claims, unbuilt, Modules(Folder(path)))
+            statistics.compare(replace(folder, path=path), unbuilt)
     return Verification(
         modules=tuple(found.values()),
         served=len(served),
@@ -125,6 +144,8 @@ def verify(
         unfinished=tuple(entry.position for entry in unfinished(folder)),
         data_dependent_choices=tuple(data_dependent_choices(live)),
         seconds=time.monotonic() - started,
+        statistics=statistics.verified,
+        waiting=sum(map(len, missing_statistics(folder, live).values())),
     )
 
 

@@ -79,14 +79,17 @@ def known_accuracy(folder: RunFolder) -> KnownAccuracy:
         return KnownAccuracy()
 
 
-def accuracy_after(folder: RunFolder, before: KnownAccuracy | None = None) -> AccuracyChange:
+def accuracy_after(
+    folder: RunFolder, before: KnownAccuracy | None = None, patient: bool = False
+) -> AccuracyChange:
     """Score what a completed deletion has left, from kept probabilities, and tell the change. Never raises.
 
-    `before` is what `known_accuracy` returned before the request was accepted.
+    `before` is what `known_accuracy` returned before the request was accepted. With `patient`, solving heads
+    may take longer than the answer to a deletion should wait.
     """
     strategy = folder.config.serving.strategy
     try:
-        found = rescore(folder)
+        found = rescore(folder, patient)
         return _change(folder, found, before or KnownAccuracy(), strategy)
     except Exception:
         return AccuracyChange(strategy)

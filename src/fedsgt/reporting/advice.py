@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from fedsgt.reporting.forecast import FARTHEST, SAFE
 from fedsgt.serving.accuracy import Accuracy, Evaluation
+from fedsgt.words import counted
+
+if TYPE_CHECKING:
+    from fedsgt.reporting.heads import HeadsStatus
 
 Urgency = Literal["now", "soon", "none"]
 """When to act: at once, before some further request, or not at all."""
@@ -58,12 +62,39 @@ def advise_on_accuracy(found: Evaluation | None, strategy: str, labels: int, who
     return None if fall is None else Advice("soon", f"Retrain before the next request: {fall}.")
 
 
-def advise_on_survival(unsafe_at: int | None, whole: bool) -> Advice:
+def advise_without_modules(heads: HeadsStatus | None, left: bool) -> Advice:
+    """Return advice for a run without a live module; `left` says whether a record is left."""
+    if not left:
+        return Advice("now", "No record is left to learn from, so nothing can be served.")
+    if heads is None:
+        return Advice("now", "Retrain now: nothing is live, so nothing can be served.")
+    if not heads.in_force:
+        many = counted(heads.missing, "missing statistic")
+        return Advice(
+            "now", f"Run fedsgt heads now: nothing can be served until it has made the {many}, or retrain."
+        )
+    return Advice(
+        "soon",
+        f"Retrain to bring modules back: the bare backbone answers alone, with a head of "
+        f"{counted(heads.records, 'record')}, as long as a record is left.",
+    )
+
+
+def advise_on_heads(heads: HeadsStatus) -> Advice:
+    """Return advice for a run that lacks statistics."""
+    many = counted(heads.missing, "missing statistic")
+    return Advice("soon", f"Run fedsgt heads: it makes the {many}, without which heads know fewer records.")
+
+
+def advise_on_survival(unsafe_at: int | None, whole: bool, solved: bool = False) -> Advice:
     """Return advice for the sake of being able to serve.
 
-    `unsafe_at` is the first number of further requests after which that is not safe, if there is one.
+    `unsafe_at` is the first number of further requests after which that is not safe, if there is one. With
+    `solved` heads something answers as long as a record is left.
     """
-    if unsafe_at is None:
+    if solved:
+        when = "something answers as long as a record is left"
+    elif unsafe_at is None:
         when = f"the chance of still serving stays at {SAFE:.0%} or more for {FARTHEST} further requests"
     else:
         further = "the next request" if unsafe_at == 1 else f"{unsafe_at} further requests"

@@ -33,7 +33,7 @@ TIME_STEPS = (
 def draw_unlearning_curve(status: RunStatus) -> str:
     """Draw what was live after each request and what to expect after further ones, as shares of the plan."""
     served = len(status.past.requests)
-    further = 0 if status.exhausted else len(status.forecast.alive) - 1
+    further = len(status.forecast.alive) - 1 if status.live_counts.modules else 0
     first = max(0, served - PAST_REQUESTS)
     # The last point is the present, which is no event.
     *events, _ = points = [point for point in status.past.steps if point.requests >= first]
@@ -56,18 +56,19 @@ def draw_unlearning_curve(status: RunStatus) -> str:
         dashed = {"linewidth": 2.2, "linestyle": (0, (3, 2))}
         ahead = status.forecast
         left = [(now + count, value / status.groups) for count, value in enumerate(ahead.live_groups)]
-        alive = [(now + count, float(value)) for count, value in enumerate(ahead.alive)]
+        alive = [(now + count, float(value)) for count, value in enumerate(ahead.some_module)]
         chart.line(left, "groups ahead", "live", **dashed)
         chart.line(alive, "alive ahead", "future", **dashed)
     return chart.svg()
 
 
 def _curve_label(status: RunStatus) -> str:
-    ahead = status.forecast.alive
-    chance = f"; chance to serve after {len(ahead) - 1} more: {float(ahead[-1]):.1%}"
+    ahead = status.forecast.some_module
+    what = "of a live module" if status.solved else "to serve"
+    chance = f"; chance {what} after {len(ahead) - 1} more: {float(ahead[-1]):.1%}"
     return (
         f"Unlearning curve: {status.live_counts.modules} of {counted(status.modules, 'module')} live after "
-        f"{counted(len(status.past.requests), 'request')}" + ("" if status.exhausted else chance)
+        f"{counted(len(status.past.requests), 'request')}" + (chance if status.live_counts.modules else "")
     )
 
 
@@ -79,7 +80,7 @@ def _place(point: HistoryPoint) -> float:
 def _known(places: Sequence[float], values: Sequence[int | None], whole: int) -> list[Point]:
     """Return the shares that are known; before the last training the ledger does not count groups."""
     pairs = zip(places, values, strict=True)
-    return [(place, value / whole) for place, value in pairs if value is not None]
+    return [(place, value / max(1, whole)) for place, value in pairs if value is not None]
 
 
 def _count_requests(axes: Axes, past: range, now: float, further: int) -> None:
@@ -151,9 +152,10 @@ def draw_expected_accuracy(found: Evaluation, labels: int) -> str:
     assert found.expected_strategy is not None
     now, last = found.strategies[found.expected_strategy], found.expected[-1]
     told = "not known" if last.accuracy is None else f"{last.accuracy:.1%}"
+    certain = found.floor is not None and last.alive == 1
     label = (
-        f"Accuracy now {now.accuracy:.1%}; expected after {counted(last.requests, 'further request')}: "
-        f"{told} if something is live, which has a chance of {last.alive:.1%}"
+        f"Accuracy now {now.accuracy:.1%}; expected after {counted(last.requests, 'further request')}: {told}"
+        + ("" if certain else f" if something is live, which has a chance of {last.alive:.1%}")
     )
     chart = Chart("expected", label, "further deletion requests")
     chart.percentages()
@@ -167,7 +169,8 @@ def draw_expected_accuracy(found: Evaluation, labels: int) -> str:
         linestyle=(0, (2, 3)),
     )
     alive = [(0.0, 1.0), *((float(one.requests), one.alive) for one in found.expected)]
-    chart.line(alive, "alive ahead", "future", linewidth=2.2, linestyle=(0, (3, 2)))
+    if not certain:
+        chart.line(alive, "alive ahead", "future", linewidth=2.2, linestyle=(0, (3, 2)))
     expected = [(float(one.requests), one.accuracy) for one in found.expected if one.accuracy is not None]
     line = {"linewidth": 2.2, "marker": "o", "markersize": 5}
     chart.line([(0.0, now.accuracy), *expected], "accuracies", "new", **line)
@@ -175,9 +178,9 @@ def draw_expected_accuracy(found: Evaluation, labels: int) -> str:
     return chart.svg()
 
 
-def draw_accuracy_curves(sequences: Sequence[Sequence[float]]) -> str:
-    """Draw the accuracy of each sequence over the number of its modules."""
-    values = [value for curve in sequences for value in curve]
+def draw_accuracy_curves(sequences: Sequence[Sequence[float]], floor: float | None = None) -> str:
+    """Draw the accuracy of each sequence over the number of its modules, and that of the bare backbone."""
+    values = [*(value for curve in sequences for value in curve), *([] if floor is None else [floor])]
     longest = max(map(len, sequences))
     label = (
         f"Accuracy of {counted(len(sequences), 'sequence')} over the number of modules: "
@@ -190,6 +193,9 @@ def draw_accuracy_curves(sequences: Sequence[Sequence[float]]) -> str:
     for curve in sequences:
         points = [(float(depth), value) for depth, value in enumerate(curve, start=1)]
         chart.line(points, "curve", "soft", linewidth=1.4, marker="o", markersize=5, alpha=0.7)
+    if floor is not None:
+        ends = [(0.9, floor), (max(2, longest) + 0.1, floor)]
+        chart.line(ends, "floor", "future", linewidth=2.2, linestyle=(0, (1, 2)))
     return chart.svg()
 
 

@@ -15,6 +15,7 @@ from fedsgt.config import Config
 from fedsgt.errors import InputError
 from fedsgt.plans.scoring.live_part import chance_alive
 from fedsgt.reporting.costs import Costs, run_costs
+from fedsgt.reporting.heads import solved_heads_answer
 from fedsgt.reporting.history import count_live
 from fedsgt.runs.artefacts import COMPARED
 from fedsgt.runs.description import Description
@@ -24,6 +25,7 @@ from fedsgt.runs.records_left import Chances, request_chances
 from fedsgt.runs.state import Live
 from fedsgt.serving.accuracy import Accuracy
 from fedsgt.serving.evaluation import current_evaluation
+from fedsgt.serving.heads import solves
 from fedsgt.store import Folder
 from fedsgt.words import counted
 
@@ -43,6 +45,8 @@ class ComparedRun:
     modules: int
     live_modules: int
     passes: float
+    forward_passes: float
+    """Forward passes over the data, for the statistics from which heads are solved."""
     seconds: float
     """Workers' time, summed over the modules that have one."""
     timed_modules: int
@@ -50,9 +54,12 @@ class ComparedRun:
     requests: int
     """Number of requests so far."""
     until_exhausted: float
-    """Expected number of requests of a fresh run, up to and with the one that leaves nothing."""
+    """Expected number of requests of a fresh run, up to and with the one that leaves nothing.
+
+    Infinite if its heads are solved: something answers while a record is left.
+    """
     alive: list[float]
-    """Chances that something is live after so many further requests as `AHEAD` says."""
+    """Chances that something is served after so many further requests as `AHEAD` says."""
     test: frozenset[str] = field(repr=False)
     """Names of the files that hold what was computed from test records: other records, other names."""
     backbone: str = field(repr=False)
@@ -178,7 +185,9 @@ def _row(folder: RunFolder, live: Live, found: Costs) -> ComparedRun:
     prefixes = module_health(folder, live).prefixes
     evaluation = current_evaluation(folder, live, prefixes)
     # The same chances as in the status, so that the page has one figure for one thing.
-    alive = chance_alive(prefixes, request_chances(live), AHEAD)
+    solved = solved_heads_answer(folder, live)
+    alive = [1.0] * len(AHEAD) if solved else chance_alive(prefixes, request_chances(live), AHEAD)
+    rate = live.description.plan_made().deletion_rate(_fresh_chances(live.description))
     return ComparedRun(
         path=folder.path.resolve(),
         system=system_of(folder.config, live.description),
@@ -187,11 +196,12 @@ def _row(folder: RunFolder, live: Live, found: Costs) -> ComparedRun:
         modules=found.modules,
         live_modules=count_live(prefixes).modules or 0,
         passes=found.passes,
+        forward_passes=0.0 if found.statistics is None else found.statistics.forward_passes,
         seconds=found.whole.seconds,
         timed_modules=found.whole.timed,
         rounds_per_client=found.per_client.rounds,
         requests=len(live.requests),
-        until_exhausted=live.description.plan_made().deletion_rate(_fresh_chances(live.description)),
+        until_exhausted=math.inf if solves(folder.config) else rate,
         alive=[float(chance) for chance in alive],
         test=frozenset([evaluation.test]) if evaluation and evaluation.test else _test_names(folder, live),
         backbone=live.description.backbone,

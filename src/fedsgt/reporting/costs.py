@@ -13,8 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from fedsgt.config import Config
 from fedsgt.engine.flower.traffic import Traffic
 from fedsgt.plans.plan import Prefix
+from fedsgt.plans.statistics_cost import StatisticsCost
 from fedsgt.runs.artefacts import metrics_lines
 from fedsgt.runs.description import Description
 from fedsgt.runs.folder import RunFolder
@@ -22,6 +24,7 @@ from fedsgt.runs.state import Live
 from fedsgt.runs.traffic import paper_rounds, read_traffic
 from fedsgt.store import StoreError
 from fedsgt.theory import client_rounds_independent
+from fedsgt.window import Window
 
 MEANS = ("messages", "modules", "down", "up")
 LONGEST = 1e9  # seconds; remote clients report their own times, and a longer one cannot be true
@@ -32,7 +35,7 @@ class TrainingTime:
     """Work and time of one module's training, over all rounds."""
 
     records: int
-    """Number of records trained on; those of two rounds count twice."""
+    """Number of records that an epoch trains on; those of two rounds count twice."""
     seconds: float
     """Seconds of the clients' local updates, summed."""
 
@@ -105,6 +108,8 @@ class Costs:
     per_client: ClientCosts
     traffic: Traffic | None
     """Messages and bytes that were measured; None if nothing went over a network."""
+    statistics: StatisticsCost | None = None
+    """Cost of the statistics from which heads are solved; None if the run solves none."""
 
     @property
     def whole(self) -> ModuleTotals:
@@ -123,6 +128,7 @@ class Costs:
         return {
             "modules": self.modules,
             "passes": self.passes,
+            "statistics": None if self.statistics is None else self.statistics.to_json(),
             "seconds": {
                 **asdict(self.whole),
                 "per_sequence": self.a_sequence,
@@ -139,7 +145,7 @@ class Costs:
 def run_costs(folder: RunFolder, live: Live, present: Iterable[str]) -> Costs:
     """Return the costs of the run in this state; `present` has the keys of the modules that are there."""
     description, rounds = live.description, folder.config.training.rounds
-    plan, there = description.plan_made(), set(present)
+    plan, there = description.plan_made().with_window(folder.config.training.window), set(present)
     known = _training_times(folder, there, rounds)
     times = {prefix: known[key] for prefix, key in description.keys.items() if key in known}
     return Costs(
@@ -151,7 +157,18 @@ def run_costs(folder: RunFolder, live: Live, present: Iterable[str]) -> Costs:
         line=fit_line(list(times.values())),
         per_client=_client_costs(folder, description, rounds, [entry.key for entry in live.modules()], there),
         traffic=read_traffic(folder),
+        statistics=statistics_cost(folder.config, description),
     )
+
+
+def statistics_cost(config: Config, description: Description) -> StatisticsCost | None:
+    """Return the cost of a run's statistics when nothing is deleted; None if it solves no heads."""
+    heads = config.heads
+    if not heads.solve:
+        return None
+    orders = [tuple(order) for order in description.sequences]
+    strategy = config.serving.strategy
+    return StatisticsCost.of(len(description.modules), orders, heads.when, heads.share, strategy)
 
 
 def _training_times(folder: RunFolder, keys: set[str], rounds: int) -> dict[str, TrainingTime]:
@@ -179,7 +196,8 @@ def _update(line: bytes) -> tuple[tuple[int, str], TrainingTime] | None:
     try:
         if told["event"] != "update":
             return None
-        records, seconds = int(told["records"]), float(told["seconds"])
+        # With a window an epoch uses fewer records than the client holds.
+        records, seconds = int(told.get("used", told["records"])), float(told["seconds"])
         place = int(told["step"]), str(told["client"])
     except (KeyError, TypeError, ValueError):
         return None
@@ -203,7 +221,7 @@ def fit_line(times: Sequence[TrainingTime]) -> LineFit | None:
 
 
 def _by_depth(description: Description, times: Mapping[Prefix, TrainingTime]) -> list[ModuleTotals]:
-    deepest = max(map(len, description.keys))
+    deepest = max(map(len, description.keys), default=0)
     return [_sum((path for path in description.keys if len(path) == n), times) for n in range(1, deepest + 1)]
 
 
@@ -235,26 +253,27 @@ def _client_costs(
     for number, (client, groups) in enumerate(zip(description.clients, description.groups_of, strict=True)):
         # A slice without records takes no part in a round. `add.at` also counts a group that is named twice.
         np.add.at(counts[number], groups, [records > 0 for records in client.records])
-    plan = description.plan_made()
+    window = folder.config.training.window
+    plan = description.plan_made().with_window(window)
     joined = plan.client_rounds(counts) * rounds
     # The formula counts every sequence whole: where sequences share modules, there are fewer rounds.
     alone = len(plan.modules) == sum(map(len, description.sequences))
-    corrected = paper_rounds(description, rounds) if alone else None
+    corrected = paper_rounds(description, rounds, window) if alone else None
     return ClientCosts(
         rounds=float(joined.mean()),
         least_rounds=int(joined.min()),
         most_rounds=int(joined.max()),
         fetched=float(plan.client_downloads(counts).mean()),
         module_bytes=_module_bytes(folder, (key for key in live if key in present)),
-        paper_rounds=None if corrected is None else _formula(description) * rounds,
+        paper_rounds=None if corrected is None else _formula(description, window) * rounds,
         corrected_rounds=corrected,
     )
 
 
-def _formula(description: Description) -> float:
+def _formula(description: Description, window: Window) -> float:
     """Return the rounds by the formula as printed: a client's slices pick their groups independently."""
     slices = len(description.clients[0].slices)
-    return float(client_rounds_independent(description.groups, slices, len(description.sequences)))
+    return float(client_rounds_independent(description.groups, slices, len(description.sequences), window))
 
 
 def _module_bytes(folder: RunFolder, keys: Iterable[str]) -> int | None:

@@ -42,21 +42,36 @@ class SurvivalForecast:
     """Live part of a run after further requests; the lists begin with 0 further requests."""
 
     alive: list[Estimate]
-    """Chance that something is live."""
+    """Chance that something answers: a live module, or the bare backbone with a solved head."""
+    some_module: list[Estimate]
+    """Chance that a module is live."""
     live_groups: list[Estimate]
     """Expected number of groups behind the longest live prefix."""
     requests_left: float
-    """Expected number of requests, up to and with the one that leaves nothing; infinite if none can."""
+    """Expected number of requests, up to and with the one that leaves nothing; infinite if none can.
+
+    With solved heads it is infinite, as something answers until the last record is deleted.
+    """
+    until_no_module: float
+    """Expected number of requests, up to and with the one that leaves no module; infinite if none can."""
     unsafe_at: int | None
     """First number of requests after which the chance is below `SAFE`; None if beyond `FARTHEST`."""
 
 
-def forecast_survival(prefixes: Sequence[Prefix], chances: Chances, requests: int) -> SurvivalForecast:
-    """Forecast what further requests leave of the live prefixes, exactly or over simulated streams."""
+def forecast_survival(
+    prefixes: Sequence[Prefix], chances: Chances, requests: int, solved: bool = False
+) -> SurvivalForecast:
+    """Forecast what further requests leave of the live prefixes, exactly or over simulated streams.
+
+    `solved` says that the bare backbone has a solved head, which answers as long as a record is left.
+    """
+    always = [Estimate(1.0)] * (requests + 1)
     alive = [prefix for prefix in prefixes if prefix]
     if not alive:
         nothing = [Estimate(0.0)] * (requests + 1)
-        return SurvivalForecast(nothing, nothing, 0.0, 0)
+        if solved:
+            return SurvivalForecast(always, nothing, nothing, math.inf, 0.0, None)
+        return SurvivalForecast(nothing, nothing, nothing, 0.0, 0.0, 0)
     # Something is live as long as the first group of some live prefix is not hit.
     roots, of_roots = narrowed([prefix[:1] for prefix in alive], chances)
     rate = roots.deletion_rate(of_roots)
@@ -64,9 +79,14 @@ def forecast_survival(prefixes: Sequence[Prefix], chances: Chances, requests: in
     # enough to look as far as the expected number divided by SAFE.
     farthest = FARTHEST if math.isinf(rate) else min(FARTHEST, math.ceil(rate / SAFE) + 1)
     chance = chance_alive(alive, chances, range(max(requests, farthest) + 1))
+    groups = _live_groups(alive, chances, requests)
+    if solved:
+        return SurvivalForecast(always, chance[: requests + 1], groups, math.inf, rate, None)
     return SurvivalForecast(
         chance[: requests + 1],
-        _live_groups(alive, chances, requests),
+        chance[: requests + 1],
+        groups,
+        rate,
         rate,
         next((count for count, value in enumerate(chance) if value < SAFE), None),
     )

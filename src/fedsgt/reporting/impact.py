@@ -9,6 +9,7 @@ from typing import Any
 
 from fedsgt.plans.plan import Prefix
 from fedsgt.reporting.forecast import forecast_survival
+from fedsgt.reporting.heads import a_record_is_left, solved_heads_answer
 from fedsgt.reporting.history import LiveCounts, count_live
 from fedsgt.runs.folder import RunFolder
 from fedsgt.runs.health import ModuleHealth, module_health
@@ -33,11 +34,18 @@ class ServingState:
     sequences: int
     """Number of sequences that have a live module."""
     requests_left: float
-    """Expected number of requests, up to and with the one that leaves nothing."""
+    """Expected number of requests, up to and with the one that leaves nothing; infinite with solved heads."""
     accuracy: Accuracy | None = None
     """Accuracy on the test records; None if nothing is served or it is not known."""
     better: BetterStrategy | None = None
     """Strategy that is clearly better than the one in use, on the same modules and test records."""
+    solved: bool = False
+    """Whether solved heads answer, so that the bare backbone does as long as a record is left."""
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether nothing is served."""
+        return not self.live_counts.modules and not self.solved
 
     def to_json(self) -> dict[str, Any]:
         """Return the state for programs; null stands for infinite or unknown."""
@@ -47,6 +55,8 @@ class ServingState:
             "live_groups": self.live_counts.groups,
             "live_sequences": self.sequences,
             "requests_left": left if math.isfinite(left) else None,
+            "solved_heads": self.solved,
+            "exhausted": self.exhausted,
             "accuracy": None if self.accuracy is None else self.accuracy.accuracy,
             "accuracy_interval": None if self.accuracy is None else [self.accuracy.low, self.accuracy.high],
             "better_strategy": None if self.better is None else asdict(self.better),
@@ -95,7 +105,8 @@ def impact(
 ) -> Impact:
     """Preview the deletions, and change nothing.
 
-    Accuracies need torch, and a forward pass of each live prefix that was not evaluated before.
+    Accuracies need torch, and a forward pass of each live prefix that was not evaluated before. Solved heads
+    are taken as they are now, so that the accuracy after the request is an expected one.
     """
     now, then, body = preview(folder, deletions)
     health = module_health(folder, now)
@@ -104,23 +115,27 @@ def impact(
     scores: list[Scored] = [(None, None), (None, None)]
     if accuracy:
         scores = _accuracies(folder, now, [before, after], strategy, progress)
+    solved = solved_heads_answer(folder, now)
+    solved_then = solved and a_record_is_left(then)
+    if solved and not solved_then:  # the heads as they are now would still have a score
+        scores[1] = None, None
     # The plan may want modules that were never trained: those cannot die. Damaged ones can.
     trained = {tuple(health.modules[key].entry.groups) for key in health.whole | health.damaged}
     return Impact(
         sum(part["count"] for part in body["parts"]),
         body["groups"],
         sorted(now.dying(body["groups"]) & trained),
-        _state(now, before, scores[0]),
-        _state(then, after, scores[1]),
+        _state(now, before, scores[0], solved),
+        _state(then, after, scores[1], solved_then),
         planned_changes(folder, then, body),
         health.problems,
         strategy,
     )
 
 
-def _state(live: Live, prefixes: Prefixes, scored: Scored) -> ServingState:
-    left = forecast_survival(prefixes, request_chances(live), 0).requests_left
-    return ServingState(count_live(prefixes), sum(map(bool, prefixes)), left, *scored)
+def _state(live: Live, prefixes: Prefixes, scored: Scored, solved: bool) -> ServingState:
+    left = forecast_survival(prefixes, request_chances(live), 0, solved).requests_left
+    return ServingState(count_live(prefixes), sum(map(bool, prefixes)), left, *scored, solved)
 
 
 def _accuracies(

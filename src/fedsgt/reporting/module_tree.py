@@ -73,7 +73,7 @@ def draw_tree(status: RunStatus) -> tuple[str, int]:
     The page's style sheet has the colours of the states. All texts are numbers, so nothing needs escaping.
     """
     rows = tree_rows(status.sequences)
-    depth = min(DEEPEST, max(len(row.path) for row in rows))
+    depth = min(DEEPEST, max((len(row.path) for row in rows), default=1))  # a plan may have no sequence
     # At least ten rows, however deep the tree is.
     drawn = rows[: max(10, MOST_MODULES // depth)]
     at: dict[Prefix, int] = {}

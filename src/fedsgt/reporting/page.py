@@ -112,12 +112,14 @@ def _states(status: RunStatus) -> set[str]:
 
 
 def _accuracy_curves(report: Report) -> str | None:
-    """Draw the live sequences; None if they were not evaluated."""
+    """Draw the live sequences; None if they were not evaluated, or no module is live."""
     found = report.status.evaluation
     if found is None or not found.strategies:
         return None
     sequences = found.sequences[:SEQUENCES_DRAWN]
-    return draw_accuracy_curves([[cell.accuracy for cell in curve] for curve in sequences if curve])
+    curves = [[cell.accuracy for cell in curve] for curve in sequences if curve]
+    floor = None if found.floor is None else found.floor.accuracy
+    return draw_accuracy_curves(curves, floor) if curves else None
 
 
 def _expected_accuracy(report: Report) -> str | None:

@@ -8,13 +8,21 @@ from functools import cached_property
 from typing import Any, Literal
 
 from fedsgt.plans.plan import Prefix
-from fedsgt.reporting.advice import Advice, Urgency, advise_on_accuracy, advise_on_survival
+from fedsgt.reporting.advice import (
+    Advice,
+    Urgency,
+    advise_on_accuracy,
+    advise_on_heads,
+    advise_on_survival,
+    advise_without_modules,
+)
 from fedsgt.reporting.forecast import (
     FragileGroup,
     SurvivalForecast,
     forecast_survival,
     fragile_groups,
 )
+from fedsgt.reporting.heads import HeadsStatus, a_record_is_left, heads_status
 from fedsgt.reporting.history import History, LiveCounts, count_live, history
 from fedsgt.runs.folder import RunFolder
 from fedsgt.runs.health import RunHealth, module_health
@@ -74,11 +82,18 @@ class RunStatus:
     pending: list[PendingWork]
     """Destruction and certificates of requests in force that are not done yet."""
     health: RunHealth = field(repr=False)
+    heads: HeadsStatus | None = None
+    """Heads that are solved from statistics; None if the run's trained heads are to answer."""
 
     @property
     def exhausted(self) -> bool:
-        """Whether nothing is live, so that nothing can be served."""
-        return not self.live_counts.modules
+        """Whether nothing can be served: no module is live, and the bare backbone has no solved head."""
+        return not self.live_counts.modules and not self.solved
+
+    @property
+    def solved(self) -> bool:
+        """Whether solved heads answer, so that something is served as long as a record is left."""
+        return self.heads is not None and self.heads.in_force
 
     @property
     def begun(self) -> bool:
@@ -123,24 +138,36 @@ class RunStatus:
         return self._advice().urgency
 
     def _advice(self) -> Advice:
+        if not self.modules:
+            return Advice("none", "Nothing is to be trained: the plan has no modules.")
         if not self.begun:
             return Advice("now", "Nothing is trained yet: train the run.")
         if self.exhausted:
-            return Advice("now", "Retrain now: nothing is live, so nothing can be served.")
+            return advise_without_modules(self.heads, a_record_is_left(self.health.live))
         lost = self.health.lost
         if lost or self.policy.due:
             asked = f", as the run's policy asks: {self.policy.reason}"
             why = f": {counted(len(lost), 'module')} missing or damaged" if lost else asked
             return Advice("now", f"Retrain now{why}.")
-        # From here on something is live, and the policy does not ask for training.
+        return self._advice_while_serving()
+
+    def _advice_while_serving(self) -> Advice:
+        """Return advice while something answers, and the policy does not ask for training."""
         whole = self.live_counts.modules == self.modules
         labels = self.health.live.description.labels
         minded = advise_on_accuracy(self.evaluation, self.strategy, labels, whole)
         at = self.forecast.unsafe_at
         # A chance of being able to serve at all comes before the accuracy after the same request.
-        if minded is not None and (minded.urgency == "now" or at != 1):
+        if minded is not None and minded.urgency == "now":
             return minded
-        return advise_on_survival(at, whole)
+        # Statistics cost far less than training, so they come first.
+        if self.heads is not None and self.heads.missing:
+            return advise_on_heads(self.heads)
+        if minded is not None and at != 1:
+            return minded
+        if not self.live_counts.modules:
+            return advise_without_modules(self.heads, True)
+        return advise_on_survival(at, whole, self.solved)
 
     def to_json(self) -> dict[str, Any]:
         """Return the status for programs; null stands for infinite or unknown."""
@@ -161,12 +188,16 @@ class RunStatus:
                 for order, prefix in zip(self.sequences, self.prefixes, strict=True)
             ],
             "requests": [asdict(request) for request in self.past.requests],
+            "heads": None if self.heads is None else self.heads.to_json(),
             "forecast": {
                 "alive": [float(value) for value in ahead.alive],
                 "alive_stderr": [value.stderr for value in ahead.alive],
+                "some_module": [float(value) for value in ahead.some_module],
+                "some_module_stderr": [value.stderr for value in ahead.some_module],
                 "live_groups": [float(value) for value in ahead.live_groups],
                 "live_groups_stderr": [value.stderr for value in ahead.live_groups],
                 "requests_left": ahead.requests_left if math.isfinite(ahead.requests_left) else None,
+                "until_no_module": ahead.until_no_module if math.isfinite(ahead.until_no_module) else None,
                 "unsafe_at": ahead.unsafe_at,
             },
             "fragile": [asdict(group) for group in self.fragile],
@@ -196,6 +227,7 @@ def run_status(folder: RunFolder, requests: int = 10) -> RunStatus:
     evaluation = current_evaluation(folder, live, prefixes)
     # A request may come meanwhile: everything is told as of the version that was read first.
     entries = [entry for entry in folder.ledger.entries() if entry.position <= live.position]
+    heads = heads_status(folder, live, prefixes)
     return RunStatus(
         position=live.position,
         groups=description.groups,
@@ -206,13 +238,14 @@ def run_status(folder: RunFolder, requests: int = 10) -> RunStatus:
         new_groups=_new_groups(live, folder.config.grouping.groups),
         live_counts=count_live(prefixes),
         past=history(live, entries, health.whole, health.lost),
-        forecast=forecast_survival(prefixes, chances, requests),
+        forecast=forecast_survival(prefixes, chances, requests, heads is not None and heads.in_force),
         fragile=fragile_groups(prefixes, chances),
         policy=_policy(folder, health, evaluation),
         strategy=folder.config.serving.strategy,
         evaluation=evaluation,
         pending=pending_work(folder),
         health=health,
+        heads=heads,
     )
 
 

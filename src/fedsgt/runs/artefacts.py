@@ -24,6 +24,7 @@ from fedsgt.runs.dependencies import (
     FromModules,
     FromRecords,
     FromSlice,
+    FromStatistic,
     FromTraining,
     MadeOf,
     Nothing,
@@ -32,6 +33,7 @@ from fedsgt.runs.dependencies import (
     stored_files,
 )
 from fedsgt.runs.kept_records import RECORDS, TEST, split_rows
+from fedsgt.runs.state import MARK_DIGITS
 from fedsgt.runs.work import WORK, WORK_ID, about_work, destroy_work
 
 if TYPE_CHECKING:  # only a type: the module of `RunFolder` imports this one
@@ -45,6 +47,8 @@ LOCK, STORE_LOCK = "lock", "store.lock"
 CERTIFICATES, SIGNING_KEY, PUBLIC_KEY = "certificates", "signing.key", "signing.pub"
 METRICS, EVALUATION, REPORT = "metrics.jsonl", "evaluation.json", "report.html"
 TRAFFIC, COMPARED, CACHE = "traffic.json", "compared.json", "cache"
+# Statistics of clients' records, a folder for each chain of modules, and one for the bare backbone.
+STATISTICS, BARE = "statistics", "backbone"
 # Adapters for other software, each with a note of the modules in it.
 EXPORTS, EXPORT_NOTE = "export", "fedsgt.json"
 _KEY = "[0-9a-f]{64}"
@@ -111,6 +115,13 @@ def _slice(file: StoredFile) -> MadeOf:
     return Nothing() if len(file.parts) == 2 and file.is_empty() else FromSlice(file.parts[1])
 
 
+def _statistic(file: StoredFile) -> MadeOf:
+    found = STATISTIC_NAME.fullmatch(file.parts[-1])
+    if found is None or not file.plain:  # a link in place of a folder, or of a file
+        return FromLiveModules(None)
+    return FromStatistic(None if file.parts[1] == BARE else file.parts[1], int(found[1]), found[2])
+
+
 def _kept_records(file: StoredFile) -> MadeOf:
     if len(file.parts) == 1 or not file.plain:  # a link, which may lead to records of anybody
         return FromModules(None)
@@ -130,8 +141,12 @@ def _exported(file: StoredFile) -> MadeOf:
     if not file.plain or note.is_symlink():
         return FromModules(None)
     try:
-        return FromModules(frozenset(json.loads(note.read_text(encoding="utf-8"))["modules"]))
-    except (OSError, ValueError, KeyError, TypeError):
+        told = json.loads(note.read_text(encoding="utf-8"))
+        # A solved head depends on the records of all clients that were retained at that position.
+        if told.get("position") is not None:
+            return FromLiveModules(int(told["position"]))
+        return FromModules(frozenset(told["modules"]))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return FromModules(None)
 
 
@@ -278,6 +293,13 @@ MANIFEST = ArtefactKind(("modules", _KEY, r"manifest\.json"), _module_part, "man
 MODULE = ArtefactKind(("modules", _KEY, r"module\.safetensors"), _module_part, "module")
 _TEST = r"test-[0-9a-f]{16}\.safetensors"
 PREDICTIONS = ArtefactKind(("modules", _KEY, _TEST), _module_part, "predictions")
+# Number of the client, and the mark of the deletions that its records were without.
+STATISTIC_NAME = re.compile(rf"(\d+)-([0-9a-f]{{{MARK_DIGITS}}})\.safetensors")
+STATISTIC = ArtefactKind((STATISTICS, f"({BARE}|{_KEY})", STATISTIC_NAME.pattern), _statistic, "statistic")
+# Features of test records under the bare backbone, which no client's record had a part in.
+BARE_FEATURES = ArtefactKind(
+    (STATISTICS, BARE, _TEST), lambda file: Nothing("test records under the bare backbone")
+)
 # A file that somebody else put beside a module may be a copy of it, so it goes with the module.
 STRAY = ArtefactKind(
     ("modules", _KEY, rf"(?!(manifest\.json|module\.safetensors|{_TEST})$).+"),
@@ -319,6 +341,8 @@ REGISTRY: tuple[ArtefactKind, ...] = (
     # Formats of which no part can be taken out.
     ArtefactKind((r"mlflow\.db(-wal|-shm|-journal)?",), _curves, "metrics"),
     ArtefactKind(("tensorboard",), _curves, "metrics", deep=True),
+    STATISTIC,
+    BARE_FEATURES,
     KEPT_RECORDS,
     KEPT_TEST,
     WORK_FILE,

@@ -12,6 +12,7 @@ from fedsgt.errors import InputError
 from fedsgt.files.durable import make_folder, write_once
 from fedsgt.ledger.kinds import Kind
 from fedsgt.runs.artefacts import (
+    BARE_FEATURES,
     CONFIG,
     DESCRIPTION,
     EVALUATION,
@@ -21,6 +22,7 @@ from fedsgt.runs.artefacts import (
     MODULE,
     PREDICTIONS,
     REGISTERS,
+    STATISTIC,
     claimed_files,
 )
 from fedsgt.runs.dependencies import Dead
@@ -104,5 +106,5 @@ def _live_files(folder: RunFolder, live: Live) -> Iterator[tuple[str, bytes]]:
             continue
         # A store that several runs share has modules of others, which are not dead here, but unknown.
         of_module = kind in (MANIFEST, MODULE, PREDICTIONS) and file.parts[1] in keys
-        if of_module or kind is KEPT_TEST or file.name == EVALUATION:
+        if of_module or kind in (KEPT_TEST, STATISTIC, BARE_FEATURES) or file.name == EVALUATION:
             yield file.name, file.read()

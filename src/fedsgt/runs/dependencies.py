@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from fedsgt.files.durable import sync_folder
 from fedsgt.runs.kept_records import holds_deleted
-from fedsgt.runs.state import DeletedData, Live
+from fedsgt.runs.state import NOTHING_DELETED, DeletedData, Live
 from fedsgt.store import Folder
 from fedsgt.store.objects import Objects, is_name
 
@@ -172,6 +172,18 @@ class FromSlice:
 
 
 @dataclass(frozen=True)
+class FromStatistic:
+    """Dependence on one client's records and on a chain of modules."""
+
+    key: str | None
+    """Key of the last module of the chain; None if it is the bare backbone."""
+    number: int
+    """Number of the client in the run's description."""
+    mark: str
+    """Mark of the deletions that the records were without."""
+
+
+@dataclass(frozen=True)
 class FromRecords:
     """The records of one client, themselves."""
 
@@ -200,6 +212,7 @@ MadeOf: TypeAlias = (
     | FromModules
     | FromLines
     | FromSlice
+    | FromStatistic
     | FromRecords
     | FromLiveModules
     | FromTraining
@@ -267,6 +280,10 @@ class Dead:
                 dead = not self.live_modules.issuperset(keys)
             case FromSlice(fingerprint):
                 dead = fingerprint not in self.live_slices
+            case FromStatistic(key, number, mark):
+                without = self.records.get(number, NOTHING_DELETED).mark
+                chain_dead = key is not None and key not in self.live_modules
+                dead = chain_dead or mark != without or not self.is_client(number)
             case FromRecords(number, path):
                 # The records of nobody are those of a client whose coming back was cut short.
                 # An unreadable file holds up the requests of its own client only.

@@ -124,7 +124,7 @@ class Description(_Strict):
     @cached_property
     def _places(self) -> NDArray[np.int64]:
         """Index of each group (column) in each sequence (row); the sequence's length if it is not in it."""
-        ends: NDArray[np.int64] = np.array([len(order) for order in self.sequences])
+        ends: NDArray[np.int64] = np.array([len(order) for order in self.sequences], dtype=np.int64)
         table = np.repeat(ends[:, None], self.groups + 1, axis=1)
         for row, order in zip(table, self.sequences, strict=True):
             row[order] = range(len(order))
@@ -180,14 +180,19 @@ class Description(_Strict):
         """Return the keys of the modules along this prefix, root first."""
         return tuple(self.keys[groups[:depth]] for depth in range(1, len(groups) + 1))
 
+    def client_differs(self, other: Description, number: int, hit: Collection[int] = ()) -> bool:
+        """Whether a client is another one there, but for its slices in groups that a deletion has hit."""
+        groups = self.groups_of[number]
+        return _beyond(self.clients[number], groups, hit) != _beyond(other.clients[number], groups, hit)
+
     def difference(self, other: Description, hit: Collection[int] = ()) -> str | None:
         """Return in words the first difference to another description of this run; None if there is none.
 
         Slices in groups that a deletion has hit, and modules that depend on them, may differ.
         """
         # Clients come first: changed data is the likeliest reason, and would also explain all others.
-        for ours, theirs, groups in zip(self.clients, other.clients, self.groups_of, strict=False):
-            if _beyond(ours, groups, hit) != _beyond(theirs, groups, hit):
+        for number, ours in enumerate(self.clients[: len(other.clients)]):
+            if self.client_differs(other, number, hit):
                 return f"the data of client {ours.name} changed"
         if self.backbone != other.backbone:
             return "the backbone's weights changed"

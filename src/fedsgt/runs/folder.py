@@ -256,10 +256,13 @@ def _read_config(path: Path) -> Config:
         config = load(path)
     except InputError as error:
         raise InputError(f"{one_line(error)}; {RESTORE}") from None
-    if "test_share" in config.data.model_fields_set:
-        return config
-    # Runs of earlier versions had a test part, and keep none of the training records for testing.
-    return config.model_copy(update={"data": config.data.model_copy(update={"test_share": 0.0})})
+    found: dict[str, Any] = {}
+    if "test_share" not in config.data.model_fields_set:
+        # Runs of earlier versions had a test part, and keep none of the training records for testing.
+        found["data"] = config.data.model_copy(update={"test_share": 0.0})
+    if "heads" not in config.model_fields_set:  # they have no statistics either
+        found["heads"] = config.heads.model_copy(update={"solve": False})
+    return config.model_copy(update=found) if found else config
 
 
 def ledger_url(path: Path, config: Config) -> str:
@@ -274,7 +277,7 @@ def check_config(path: Path, config: Config) -> RunFolder | None:
     if path.is_dir() and not any((path / name).exists() for name in (CONFIG, DESCRIPTION, LEDGER)):
         raise InputError(f"{path}: is no run, and has other files in it; give another folder with -o")
     existing = open_run(path)
-    changed = changed_keys(existing.config, with_kept_settings(config, existing.config))
+    changed = _changed(existing, config)
     if changed:
         # The folder may have the only copy of its records.
         remove = "" if kept_in(existing.config) is not None else ", or remove this one"
@@ -283,6 +286,19 @@ def check_config(path: Path, config: Config) -> RunFolder | None:
             f"give another folder with -o{remove}"
         )
     return existing
+
+
+def holds_other_settings(path: Path, config: Config) -> bool:
+    """Whether there is a run in the folder that this configuration may not continue; nothing is opened."""
+    try:
+        return bool(_changed(read_run(path), anchored(config)))
+    except InputError:  # there is no run, or one that cannot be read, which is told to who trains into it
+        return False
+
+
+def _changed(existing: RunFolder, config: Config) -> list[str]:
+    """Return the settings that are not those of the run."""
+    return changed_keys(existing.config, with_kept_settings(config, existing.config))
 
 
 def create_run(

@@ -20,7 +20,11 @@ def with_kept_settings(config: Config, stored: Config) -> Config:
     if config.data.clients is None:  # as many as there were when the run was made
         given = config.data.partition in ("given", "remote")
         kept["clients"] = stored.data.clients if given else config.client_count()
-    return config.model_copy(update={"data": config.data.model_copy(update=kept)})
+    found: dict[str, Any] = {"data": config.data.model_copy(update=kept)}
+    # Runs of earlier versions, and those with noise, have no statistics unless somebody wants them.
+    if "heads" not in config.model_fields_set:
+        found["heads"] = stored.heads
+    return config.model_copy(update=found)
 
 
 def changed_keys(old: Config, new: Config) -> list[str]:

@@ -28,7 +28,7 @@ from fedsgt.runs.description import ClientEntry, Description
 from fedsgt.runs.folder import PINNED, RunFolder, open_run
 from fedsgt.runs.kept_records import IN_RUN, kept_in, read_kept, read_kept_test
 from fedsgt.runs.register import Registers
-from fedsgt.runs.state import DeletedData, deleted_after
+from fedsgt.runs.state import NOTHING_DELETED, DeletedData, deleted_after
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,10 @@ class ClientData:
     """Number of records that are kept for testing because the source has no part for that."""
     rows: int | None = None
     """Number of rows of the source, if the ids of its records are row numbers."""
+    erased: Mapping[int, DeletedData] = field(default_factory=dict)
+    """Deleted data that the clients are without, by the number of the client."""
+    changed: frozenset[int] = frozenset()
+    """Numbers of clients whose records changed without a deletion."""
 
     @property
     def clients(self) -> tuple[AnyClient, ...]:
@@ -60,7 +64,11 @@ class ClientData:
             client.retained(gone.slices, gone.records) if (gone := erased.get(number)) else client
             for number, client in enumerate(self.local)
         ]
-        return replace(self, local=tuple(left))
+        return replace(self, local=tuple(left), erased=erased)
+
+    def mark_of(self, client: int) -> str:
+        """Return the mark of the deletions that this client's records are without."""
+        return self.erased.get(client, NOTHING_DELETED).mark
 
 
 def load_clients(

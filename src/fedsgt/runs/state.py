@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -10,9 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsgt.errors import InputError
+from fedsgt.files.encoding import frames
 from fedsgt.ledger.kinds import Kind
 from fedsgt.ledger.ledger import Entry, Ledger
 from fedsgt.runs.description import Description, ModuleEntry
+
+MARK_DIGITS = 16
 
 
 @dataclass(frozen=True)
@@ -23,6 +27,16 @@ class DeletedData:
     """Indices of slices that were deleted whole."""
     records: frozenset[str] = frozenset()
     """Salted hashes of the ids of single records."""
+
+    @cached_property
+    def mark(self) -> str:
+        """Text that stands for exactly these deletions: what was made without these data carries it."""
+        slices, records = sorted(self.slices), sorted(self.records)
+        code = hashlib.sha256(frames("fedsgt.deleted.1", len(slices), *slices, len(records), *records))
+        return code.hexdigest()[:MARK_DIGITS]
+
+
+NOTHING_DELETED = DeletedData()
 
 
 @dataclass(frozen=True)
@@ -57,6 +71,10 @@ class Live:
     def last_request(self) -> int:
         """Position of the last request; 0 before the first."""
         return self.requests[-1].position if self.requests else 0
+
+    def mark_of(self, client: int) -> str:
+        """Return the mark of everything that the client of this number has had deleted."""
+        return self.deleted.get(client, NOTHING_DELETED).mark
 
     def modules(self) -> list[ModuleEntry]:
         """Return the live modules of the plan, trained or not."""

@@ -12,6 +12,7 @@ from fedsgt.runs.description import Description
 from fedsgt.runs.folder import RunFolder
 from fedsgt.store import Folder
 from fedsgt.theory import client_rounds_balanced
+from fedsgt.window import Window
 
 
 def read_traffic(folder: RunFolder) -> Traffic | None:
@@ -31,7 +32,7 @@ def add_traffic(folder: RunFolder, more: Traffic) -> None:
         Folder(folder.path).write(TRAFFIC, (json.dumps(asdict(total), indent=1) + "\n").encode())
 
 
-def paper_rounds(description: Description, rounds: int) -> float | None:
+def paper_rounds(description: Description, rounds: int, window: Window = None) -> float | None:
     """Return the rounds that a client joins on average if each module travels alone (paper, corrected).
 
     None for plans of unequal sequences and clients with unequal numbers of slices, where no formula holds.
@@ -41,6 +42,6 @@ def paper_rounds(description: Description, rounds: int) -> float | None:
     if len(slices) != 1 or lengths != {description.groups}:
         return None
     expected = client_rounds_balanced(
-        len(description.clients), slices.pop(), description.groups, len(description.sequences)
+        len(description.clients), slices.pop(), description.groups, len(description.sequences), window
     )
     return float(expected) * rounds

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsgt.plans import MERGED, STRATEGIES, STRATEGY_NAMES, Prefix, choose
+from fedsgt.plans import MERGED, STRATEGIES, STRATEGY_NAMES, Choice, Prefix, choose, choose_solved
 from fedsgt.serving.answer import Floats, agreement, mix_known
 
 CLEAR_GAIN = 0.02  # a strategy must be better by so much of the test records to be recommended
@@ -143,6 +143,12 @@ class Evaluation:
     """Strategy whose accuracies are expected; AllSeq in place of `merged`, which needs the modules."""
     expected: list[ExpectedAccuracy] = field(default_factory=list)
     """Accuracy to expect after 1, 2, ... further requests; empty if it takes too long to compute."""
+    solved_from: int = 0
+    """Number of records that heads were solved from; 0 if trained heads answer."""
+    floor: Accuracy | None = None
+    """Accuracy of the bare backbone with a solved head; None if there is no such head."""
+    trained: dict[str, Accuracy] = field(default_factory=dict)
+    """Accuracy of each strategy with trained heads; empty if no solved head is in force."""
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -157,7 +163,16 @@ class Evaluation:
         cells = [[Accuracy(**cell) for cell in curve] for curve in told.pop("sequences")]
         served = {name: Accuracy(**cell) for name, cell in told.pop("strategies").items()}
         ahead = [ExpectedAccuracy(**one) for one in told.pop("expected", [])]
-        return cls(sequences=cells, strategies=served, expected=ahead, **told)
+        floor = told.pop("floor", None)
+        trained = {name: Accuracy(**cell) for name, cell in told.pop("trained", {}).items()}
+        return cls(
+            sequences=cells,
+            strategies=served,
+            expected=ahead,
+            floor=None if floor is None else Accuracy(**floor),
+            trained=trained,
+            **told,
+        )
 
     def expected_after(self, requests: int) -> ExpectedAccuracy | None:
         """Return what to expect after so many further requests; None if that was not computed."""
@@ -183,10 +198,16 @@ def score(
 ) -> Accuracy | None:
     """Return a strategy's accuracy if these are the sequences' live prefixes; None if all are empty.
 
-    `merged` is scored as AllSeq, which it approximates: its own answer needs the modules themselves.
+    `merged` is scored as AllSeq, which it approximates: its own answer needs the modules themselves. Solved
+    heads are in force if `predicted` has the bare backbone, whose prefix is empty.
     """
-    chosen = choose(strategy, prefixes)
+    chosen = choices(strategy, predicted, prefixes)
     return Accuracy.of(mix_known(predicted, chosen), labels) if chosen else None
+
+
+def choices(strategy: str, predicted: Mapping[Prefix, Floats], prefixes: Iterable[Prefix]) -> list[Choice]:
+    """Return the chains that serve with their weights: those of solved heads if the bare backbone has one."""
+    return choose_solved(strategy, prefixes) if () in predicted else choose(strategy, prefixes)
 
 
 def scored_as(strategy: str) -> str:
@@ -201,9 +222,9 @@ def strategy_answers(
     predicted: Mapping[Prefix, Floats], prefixes: Sequence[Prefix]
 ) -> dict[str, NDArray[np.float64]]:
     """Return the class probabilities that each strategy gives; `merged` is not among them."""
-    if not any(prefixes):
+    if not any(prefixes) and () not in predicted:
         return {}
-    return {name: mix_known(predicted, choose(name, prefixes)) for name in STRATEGIES}
+    return {name: mix_known(predicted, choices(name, predicted, prefixes)) for name in STRATEGIES}
 
 
 def evaluation_of(
@@ -212,16 +233,35 @@ def evaluation_of(
     prefixes: Sequence[Prefix],
     labels: Sequence[int],
     merged: Floats | None = None,
+    trained: Mapping[Prefix, Floats] | None = None,
+    solved_from: int = 0,
 ) -> Evaluation:
-    """Return the evaluation from the probabilities under every live prefix, and under `merged`."""
+    """Return the evaluation from the probabilities under every live prefix, and under `merged`.
+
+    If solved heads are in force, `trained` has the probabilities under trained ones.
+    """
     answers: dict[str, Floats] = {**strategy_answers(predicted, prefixes)}
+    trained_answers = strategy_answers(trained, prefixes) if trained is not None else {}
     agreed = None
     if merged is not None:
-        agreed = agreement(merged, answers["all"])
+        # Its head is a mean of trained ones, so it stands for AllSeq with those.
+        agreed = agreement(merged, (trained_answers or answers)["all"])
         answers[MERGED] = merged
+    elif () in predicted and not any(prefixes):
+        answers[MERGED] = predicted[()]  # there is nothing to merge, and the bare backbone answers
     curves = [
         [Accuracy.of(predicted[prefix[:depth]], labels) for depth in range(1, len(prefix) + 1)]
         for prefix in prefixes
     ]
     scores = StrategyScores.of(answers, labels)
-    return Evaluation(position, len(labels), curves, scores.strategies, agreed, only_right=scores.only_right)
+    return Evaluation(
+        position,
+        len(labels),
+        curves,
+        scores.strategies,
+        agreed,
+        only_right=scores.only_right,
+        solved_from=solved_from,
+        floor=Accuracy.of(predicted[()], labels) if () in predicted else None,
+        trained={name: Accuracy.of(found, labels) for name, found in trained_answers.items()},
+    )

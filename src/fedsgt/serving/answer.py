@@ -34,7 +34,7 @@ def answer(
     `predict` returns the probabilities under each chain, `predict_merged` those under the one model that
     `merged` makes of all of them. Without a chain, the bare backbone answers.
     """
-    if strategy == MERGED and weighted:
+    if strategy == MERGED and any(chain for _, chain in weighted):
         return predict_merged(tuple(weighted)).astype(np.float64)
     weights, chains = zip(*(weighted or BARE_BACKBONE), strict=True)
     return _mix(zip(weights, predict(chains), strict=True))

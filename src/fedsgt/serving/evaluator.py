@@ -1,4 +1,4 @@
-"""Computing the class probabilities of test records under live modules; needs torch for what is not kept."""
+"""Computing what live modules say of test records; needs torch for what is not kept."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from fedsgt.data import Dataset, Slice
 from fedsgt.plans import MERGED, Prefix, choose
 from fedsgt.runs.folder import RunFolder
 from fedsgt.runs.state import Live
+from fedsgt.runs.statistics import chain_name
 from fedsgt.serving.answer import Floats, answer
 from fedsgt.serving.kept import Kept, file_of, keep, read_kept
 from fedsgt.serving.model import open_model_of
@@ -22,7 +23,7 @@ Progress: TypeAlias = Callable[[float], None]
 
 
 class Evaluator:
-    """Computes class probabilities of the test records and keeps them beside their modules.
+    """Computes class probabilities and features of the test records, and keeps them beside their modules.
 
     Worker processes start at the first computation, and end with this context.
     """
@@ -37,19 +38,25 @@ class Evaluator:
     def __exit__(self, *error: Any) -> None:
         self.opened.__exit__(*error)
 
-    def probabilities(
-        self, live: Live, prefixes: Iterable[Prefix], progress: Progress
-    ) -> dict[Prefix, Floats]:
-        """Return the probabilities under each of these live prefixes; compute those that are not kept."""
-        description = live.description
-        kept = {prefix: read_kept(self.folder, description.keys[prefix], self.file) for prefix in prefixes}
-        found = {prefix: one.probabilities for prefix, one in kept.items() if one is not None}
-        missing = [prefix for prefix, one in kept.items() if one is None]
+    def outputs(self, live: Live, prefixes: Iterable[Prefix], progress: Progress) -> dict[Prefix, Kept]:
+        """Return the outputs under each of these live prefixes; compute those that are not kept.
+
+        The empty prefix is the bare backbone.
+        """
+        solve = self.folder.config.heads.solve
+        kept = {prefix: read_kept(self.folder, chain_name(live, prefix), self.file) for prefix in prefixes}
+        found = {
+            prefix: one
+            for prefix, one in kept.items()
+            if one is not None and (one.features is not None or not solve)
+        }
+        missing = [prefix for prefix in kept if prefix not in found]
         if missing:
-            computed = self.engine.predict([description.chain(prefix) for prefix in missing], progress)
-            for prefix, array in zip(missing, computed, strict=True):
-                found[prefix] = array
-                keep(self.folder, description.keys[prefix], self.file, Kept(array, self.test.labels))
+            chains = [live.description.chain(prefix) for prefix in missing]
+            for prefix, output in zip(missing, self.engine.outputs(chains, progress), strict=True):
+                features = output.features if solve else None
+                found[prefix] = Kept(output.probabilities, tuple(self.test.labels), features)
+                keep(self.folder, chain_name(live, prefix), self.file, found[prefix])
         return found
 
     def merged(self, live: Live, prefixes: Iterable[Prefix]) -> Floats | None:

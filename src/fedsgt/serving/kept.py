@@ -1,7 +1,8 @@
-"""Class probabilities of test records, kept in the folder of the module that gave them.
+"""Class probabilities and features of test records, kept in the folder of the module that gave them.
 
-They depend on training data as the module does, and are destroyed with it. Beside them stand the right
-labels, so that what is live can be scored again without the test records.
+From features, the answer of a solved head is computed without the model. Both depend on training data as the
+module does, and are destroyed with it. Beside them stand the right labels, so that what is live can be
+scored again without the test records.
 """
 
 from __future__ import annotations
@@ -17,10 +18,11 @@ from fedsgt.data import Dataset
 from fedsgt.errors import InputError
 from fedsgt.files.encoding import frames
 from fedsgt.files.tensors import pack, read_note, unpack
-from fedsgt.runs.artefacts import PREDICTIONS
+from fedsgt.runs.artefacts import BARE, PREDICTIONS, STATISTICS
 from fedsgt.runs.folder import RunFolder
 from fedsgt.serving.answer import Floats
-from fedsgt.store import tensor_hash
+from fedsgt.store import Folder, tensor_hash
+from fedsgt.store.objects import Objects
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,8 @@ class Kept:
     """A row for each test record."""
     labels: tuple[int, ...] | None
     """Right labels; None in a file of an older version."""
+    features: Floats | None = None
+    """Features of the test records, a row for each; None if the run solves no heads."""
 
 
 def file_of(test: Dataset, label_count: int) -> str:
@@ -41,26 +45,28 @@ def file_of(test: Dataset, label_count: int) -> str:
 
 
 def kept_files(folder: RunFolder, keys: Sequence[str]) -> list[str]:
-    """Return the names of the kept files that every one of these modules has."""
+    """Return the names of the kept files that every one of these modules has; `BARE` is the bare backbone."""
     found: dict[str, set[str]] = {key: set() for key in keys}
     for name in folder.modules.objects.names("modules/"):
         parts = name.split("/")
         if parts[1] in found and all(map(re.fullmatch, PREDICTIONS.names, parts)):
             found[parts[1]].add(parts[-1])
+    if BARE in found:
+        found[BARE] = {path.name for path in (folder.path / STATISTICS / BARE).glob("test-*.safetensors")}
     return sorted(set.intersection(*found.values())) if found else []
 
 
 def read_kept(folder: RunFolder, key: str, file: str) -> Kept | None:
     """Return what is kept beside a module; None if there is nothing, or if the file is damaged."""
     try:
-        data = folder.modules.objects.read(f"modules/{key}/{file}")
+        data = _place(folder, key).read(_name(key, file))
         tensors = unpack(data)
         # The file holds its own hash, so that a damaged one is noticed.
         if read_note(data) != tensor_hash(tensors):
             return None
         labels = tensors.get("labels")
         told = None if labels is None else tuple(int(label) for label in labels)
-        return Kept(tensors["probabilities"], told)
+        return Kept(tensors["probabilities"], told, tensors.get("features"))
     except (KeyError, InputError):  # computed again, as if it had never been kept
         return None
 
@@ -71,8 +77,18 @@ def keep(folder: RunFolder, key: str, file: str, kept: Kept) -> None:
         return  # a dry run on an auditor's copy, say, computes them anew each time
     # As floats, since that is what the format of modules holds; labels are far below 2**53.
     tensors = {"probabilities": kept.probabilities, "labels": np.array(kept.labels, dtype=np.float64)}
+    if kept.features is not None:
+        tensors["features"] = kept.features
     data = pack(tensors, tensor_hash(tensors))
     # Checked under the lock: a module that a request has condemned must not get a new file.
     with folder.publishing() as now:
-        if any(entry.key == key for entry in now.modules()):
-            folder.modules.objects.write(f"modules/{key}/{file}", data)
+        if key == BARE or any(entry.key == key for entry in now.modules()):
+            _place(folder, key).write(_name(key, file), data)
+
+
+def _place(folder: RunFolder, key: str) -> Objects:
+    return Folder(folder.path) if key == BARE else folder.modules.objects
+
+
+def _name(key: str, file: str) -> str:
+    return f"{STATISTICS}/{BARE}/{file}" if key == BARE else f"modules/{key}/{file}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
@@ -16,11 +16,13 @@ from numpy.typing import NDArray
 from fedsgt.data import Content, Record, Slice
 from fedsgt.errors import InputError
 from fedsgt.files.tensors import Tensors
-from fedsgt.plans import MERGED, STRATEGIES, choose
+from fedsgt.plans import FLOOR, MERGED, STRATEGIES, Choice
 from fedsgt.runs.folder import RunFolder, open_run
 from fedsgt.runs.health import ModuleHealth, RunHealth, module_health, problem_lines, reason_of
+from fedsgt.runs.records_left import records_left
 from fedsgt.runs.state import Live
-from fedsgt.serving.answer import agreement, answer
+from fedsgt.serving.answer import Chain, agreement, answer
+from fedsgt.serving.heads import NO_HEADS, BackgroundSolver, Heads, HeadSolver, solved_with, solves
 from fedsgt.serving.model import check_model
 from fedsgt.store import StoreError
 
@@ -31,7 +33,7 @@ Floats: TypeAlias = NDArray[np.float64]
 
 
 class Exhausted(InputError):
-    """No module is live, and the bare backbone may not answer (definition 7)."""
+    """No module is live, no head can be solved, and the bare backbone may not answer (definition 7)."""
 
 
 class UnreadableModule(Exception):
@@ -53,6 +55,8 @@ class ServingSequence:
     weight: float
     keys: tuple[str, ...]
     """Keys of the modules along the prefix, root first."""
+    solved: bool = False
+    """Whether its head was solved from statistics; otherwise that of its last module answered."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +74,10 @@ class Predictions:
     """Modules that are missing, damaged or not destroyed; all of them were left out."""
     bare_backbone: bool
     """Whether no module was live; every label is then equally likely."""
+    floor: float = 0.0
+    """Weight of the bare backbone with a head solved from statistics; 0 if there is no such head."""
+    solved_from: int = 0
+    """Number of records that the bare backbone's head was solved from."""
     agreement: float | None = None
     """Share of records to which AllSeq gives the same label, if that was asked for."""
 
@@ -88,12 +96,27 @@ class Predictions:
 class Predictor:
     """Predicts with a run's live modules; threads may share it, and deletions by other processes count."""
 
-    def __init__(self, run: Path | RunFolder, strategy: str | None = None) -> None:
-        """Open the run's model; `strategy` is all, min, long or merged, by default what the run is set to."""
+    def __init__(
+        self,
+        run: Path | RunFolder,
+        strategy: str | None = None,
+        heads: str | None = None,
+        background: bool = False,
+    ) -> None:
+        """Open the run's model.
+
+        `strategy` is all, min, long or merged, `heads` statistics or trained; by default what the run is set
+        to. With `background`, for processes that live long, an answer does not wait until heads are solved
+        anew: trained heads answer meanwhile.
+        """
         self.folder = run if isinstance(run, RunFolder) else open_run(run)
         self.strategy = self.folder.config.serving.strategy if strategy is None else strategy
         if self.strategy not in (*STRATEGIES, MERGED):
             raise InputError(f"strategy: {strategy!r} is unknown; one of {', '.join((*STRATEGIES, MERGED))}")
+        self.solver: HeadSolver | BackgroundSolver | None = None
+        if _solves(self.folder, heads):
+            solver = HeadSolver(self.folder)
+            self.solver = BackgroundSolver(solver) if background else solver
         self.live: Live | None = None
         self.keys: frozenset[str] = frozenset()
         self.health: RunHealth | None = None
@@ -120,9 +143,14 @@ class Predictor:
             return self._predict_live(given, agreement and self.strategy == MERGED)
 
     def refresh(self) -> None:
-        """Drop modules that are no longer live from memory now, and not with the next prediction."""
+        """Drop modules and heads that no longer count from memory now, and not with the next prediction.
+
+        In the background, heads begin to be solved anew.
+        """
         with self.lock:
-            self._refresh()
+            live = self._refresh()
+            if isinstance(self.solver, BackgroundSolver) and live.modules():
+                self._heads(self._health(live))
 
     def check(self) -> None:
         """Check that the backbone's bytes have not changed since it was loaded."""
@@ -135,29 +163,33 @@ class Predictor:
         while True:
             live = self._refresh()
             health = self._health(live).without(unreadable)
-            serving = self._serving(health)
-            if not serving and not self.folder.config.serving.bare_backbone:
+            heads = self._heads(health)
+            chosen = heads.choose(self.strategy, health.prefixes)
+            if not chosen and not self.folder.config.serving.bare_backbone:
                 raise self._exhausted(health)
             try:
-                found = self._probabilities(self.strategy, serving, records)
-                agreed = self._agreement(found, serving, records) if compare and serving else None
+                found = self._probabilities(self.strategy, health, heads, chosen, records)
+                agreed = self._agreement(found, health, heads, records) if compare and chosen else None
             except UnreadableModule as error:
                 # The module is left out of the next attempt. If a deletion destroyed it, that attempt will
                 # find it dead; if it is damaged, the answer names it.
                 unreadable[error.key] = error.reason
                 continue
             # A request may have come in during the computation. What it hit must not leave this process, so
-            # the ledger is read once more, and everything is computed again if a module has died.
-            position = self._refresh().position
-            if self.keys.issuperset(key for sequence in serving for key in sequence.keys):
+            # the ledger is read once more, and everything is computed again if a module has died, or a
+            # statistic of which a head was solved.
+            now, serving = self._refresh(), self._serving(health, heads, chosen)
+            if heads.count(now) and self.keys.issuperset(key for one in serving for key in one.keys):
                 return Predictions(
                     tuple(record.id for record in records.records),
                     found,
-                    position,
+                    now.position,
                     self.strategy,
                     serving,
                     self._problems(health),
-                    not serving,
+                    not chosen,
+                    sum(weight for index, _, weight in chosen if index == FLOOR),
+                    heads.records,
                     agreed,
                 )
 
@@ -169,6 +201,8 @@ class Predictor:
             self.live = live
             self.keys = frozenset(entry.key for entry in live.modules())
             self.worker.keep(self.keys)
+            if self.solver is not None:
+                self.solver.keep(live)
         return live
 
     def _health(self, live: Live) -> RunHealth:
@@ -178,10 +212,19 @@ class Predictor:
             self.health = module_health(self.folder, live)
         return self.health
 
-    def _serving(self, health: RunHealth) -> tuple[ServingSequence, ...]:
+    def _heads(self, health: RunHealth) -> Heads:
+        if self.solver is None:
+            return NO_HEADS
+        return self.solver.solve(health.live, solved_with(self.strategy, health.prefixes))
+
+    def _serving(
+        self, health: RunHealth, heads: Heads, chosen: Sequence[Choice]
+    ) -> tuple[ServingSequence, ...]:
+        chain = health.live.description.chain
         return tuple(
-            ServingSequence(index, prefix, weight, health.live.description.chain(prefix))
-            for index, prefix, weight in choose(self.strategy, health.prefixes)
+            ServingSequence(index, prefix, weight, chain(prefix), prefix in heads.by_chain)
+            for index, prefix, weight in chosen
+            if index != FLOOR
         )
 
     def _problems(self, health: RunHealth) -> tuple[ModuleHealth, ...]:
@@ -192,25 +235,37 @@ class Predictor:
             if module.verdict == "not destroyed" or module.entry.key in self.keys
         )
 
-    def _probabilities(self, strategy: str, serving: Sequence[ServingSequence], records: Slice) -> Floats:
+    def _probabilities(
+        self, strategy: str, health: RunHealth, heads: Heads, chosen: Sequence[Choice], records: Slice
+    ) -> Floats:
         from fedsgt.engine.inprocess import TEST_PART
 
-        weighted = [(sequence.weight, sequence.keys) for sequence in serving]
+        chain_of = health.live.description.chain
+        prefixes = {chain_of(prefix): prefix for _, prefix, _ in chosen}
+
+        def predict(chains: Sequence[Chain], part: Slice) -> Iterator[Floats]:
+            for keys, output in zip(chains, self.worker.outputs(chains, part), strict=True):
+                prefix = prefixes.get(keys, ())
+                yield heads.probabilities(prefix, output.probabilities, output.features)
+
+        weighted = [(weight, chain_of(prefix)) for _, prefix, weight in chosen]
         # The parts are as large as in an evaluation, so that both compute the same batches.
         return np.concatenate(
             [
                 answer(
                     strategy,
                     weighted,
-                    partial(self.worker.predict, part=part),
+                    partial(predict, part=part),
                     partial(self.worker.predict_merged, part=part),
                 )
                 for part in records.parts(TEST_PART)
             ]
         )
 
-    def _agreement(self, found: Floats, serving: Sequence[ServingSequence], records: Slice) -> float:
-        return agreement(found, self._probabilities("all", serving, records))
+    def _agreement(self, found: Floats, health: RunHealth, heads: Heads, records: Slice) -> float:
+        """Return the agreement of `merged` with AllSeq, which has trained heads here as well."""
+        everyone = NO_HEADS.choose("all", health.prefixes)
+        return agreement(found, self._probabilities("all", health, NO_HEADS, everyone, records))
 
     def _open_worker(self) -> Worker:
         from fedsgt.stack import profile
@@ -241,8 +296,25 @@ class Predictor:
         position = health.live.position
         return Exhausted(
             f"{self.folder.path}: exhausted: no module is live at ledger position {position}{reason}; "
-            "fedsgt retrain brings modules back, or set serving.bare_backbone"
+            f"{self._remedy(health.live)}"
         )
+
+    def _remedy(self, live: Live) -> str:
+        if self.solver is None:
+            return "fedsgt retrain brings modules back, or set serving.bare_backbone"
+        if not any(any(records_left(live, number)) for number in range(len(live.description.clients))):
+            return "no record is left to learn from"
+        return (
+            f"fedsgt heads {self.folder.path} makes the statistics that are missing, from which heads are "
+            "solved, and fedsgt retrain brings modules back"
+        )
+
+
+def _solves(folder: RunFolder, heads: str | None) -> bool:
+    """Whether heads that are solved from statistics may answer."""
+    if heads not in (None, "statistics", "trained"):
+        raise InputError(f"heads: {heads!r} is unknown; one of statistics, trained")
+    return solves(folder.config) if heads is None else folder.config.heads.solve and heads == "statistics"
 
 
 def _record(number: int, given: Record | Content | str | bytes) -> Record:

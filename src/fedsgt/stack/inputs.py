@@ -33,11 +33,14 @@ MEND = "replace it, or leave the record out"
 class Inputs(Protocol):
     """Prepares one record at a time and joins them to batches; depends on content and settings alone."""
 
+    longest: int
+    """Largest number of tokens of a text; 0 for images."""
+
     def item(self, record: str, content: Content) -> Item:
         """Prepare one record; an error names it."""
 
-    def batch(self, items: Sequence[Item]) -> Batch:
-        """Join prepared records for one forward pass."""
+    def batch(self, items: Sequence[Item], length: int = 0) -> Batch:
+        """Join prepared records for one forward pass; texts are padded to `length` tokens or more."""
 
     def describe(self) -> dict[str, Any]:
         """Return all settings that shape an item; they are part of every module's key."""
@@ -45,6 +48,8 @@ class Inputs(Protocol):
 
 class ImageInputs:
     """Images decoded to RGB and scaled (bilinear) to one size; kept as bytes, normalised in the batch."""
+
+    longest = 0
 
     def __init__(self, size: int, mean: Sequence[float], std: Sequence[float], interpolate: bool) -> None:
         self.size, self.mean, self.std, self.interpolate = size, tuple(mean), tuple(std), interpolate
@@ -72,7 +77,7 @@ class ImageInputs:
         # Bytes take a quarter of the memory that normalised floats would.
         return {"pixels": np.asarray(pixels, np.uint8).transpose(2, 0, 1).copy()}
 
-    def batch(self, items: Sequence[Item]) -> Batch:
+    def batch(self, items: Sequence[Item], length: int = 0) -> Batch:
         pixels = torch.from_numpy(np.stack([item["pixels"] for item in items])).float()
         values: dict[str, Any] = {"pixel_values": (pixels / 255 - self._mean) / self._std}
         return values | ({"interpolate_pos_encoding": True} if self.interpolate else {})
@@ -82,7 +87,7 @@ class ImageInputs:
 
 
 class TextInputs:
-    """Token ids of a text or a pair of texts; a batch is padded to its longest record."""
+    """Token ids of a text or a pair of texts; a batch is padded to its longest record, or further."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, longest: int, cut: bool) -> None:
         self.tokenizer, self.longest, self.cut = tokenizer, longest, cut
@@ -101,11 +106,11 @@ class TextInputs:
         names = [name for name in ("input_ids", "token_type_ids") if name in found]
         return {name: np.array(found[name], np.int64) for name in names}
 
-    def batch(self, items: Sequence[Item]) -> Batch:
+    def batch(self, items: Sequence[Item], length: int = 0) -> Batch:
         # Padded here, not by the tokenizer: the length of a batch then depends on its records alone.
         fill = {"input_ids": self.tokenizer.pad_token_id or 0, "token_type_ids": 0}
-        padded = {name: pad([item[name] for item in items], fill[name]) for name in items[0]}
-        return padded | {"attention_mask": mask_of([len(item["input_ids"]) for item in items])}
+        padded = {name: pad([item[name] for item in items], fill[name], length) for name in items[0]}
+        return padded | {"attention_mask": mask_of([len(item["input_ids"]) for item in items], length)}
 
     def describe(self) -> dict[str, Any]:
         rules = json.loads(self.tokenizer.backend_tokenizer.to_str())
@@ -118,10 +123,12 @@ class TextInputs:
         return {"task": "text", "longest": self.longest, "cut": self.cut, "given": given, **tokens}
 
 
-def hidden_batch(items: Sequence[Item], text: bool) -> Batch:
+def hidden_batch(items: Sequence[Item], text: bool, length: int = 0) -> Batch:
     """Join lower layers' outputs, each kept at its own length, to a batch."""
-    batch = {"hidden": pad([item["hidden"] for item in items], 0)}
-    return batch | ({"attention_mask": mask_of([len(item["hidden"]) for item in items])} if text else {})
+    batch = {"hidden": pad([item["hidden"] for item in items], 0, length)}
+    if not text:
+        return batch
+    return batch | {"attention_mask": mask_of([len(item["hidden"]) for item in items], length)}
 
 
 def to_device(batch: Batch, device: torch.device) -> Batch:
@@ -129,18 +136,18 @@ def to_device(batch: Batch, device: torch.device) -> Batch:
     return {name: value.to(device) if isinstance(value, Tensor) else value for name, value in batch.items()}
 
 
-def pad(rows: Sequence[NDArray[Any]], fill: float) -> Tensor:
-    """Join rows of different lengths to one tensor, filled up at the end."""
-    longest = max(map(len, rows))
+def pad(rows: Sequence[NDArray[Any]], fill: float, length: int = 0) -> Tensor:
+    """Join rows of different lengths to one tensor, filled up at the end, to `length` or more."""
+    longest = max(length, *map(len, rows))
     padded = np.full((len(rows), longest, *rows[0].shape[1:]), fill, rows[0].dtype)
     for line, row in zip(padded, rows, strict=True):
         line[: len(row)] = row
     return torch.from_numpy(padded)
 
 
-def mask_of(lengths: Sequence[int]) -> Tensor:
+def mask_of(lengths: Sequence[int], length: int = 0) -> Tensor:
     """Return the attention mask of rows of these lengths: 1 for a token, 0 for padding."""
-    return (torch.arange(max(lengths))[None, :] < torch.tensor(lengths)[:, None]).long()
+    return (torch.arange(max(length, *lengths))[None, :] < torch.tensor(lengths)[:, None]).long()
 
 
 def make_inputs(settings: Model, backbone: Backbone) -> Inputs:

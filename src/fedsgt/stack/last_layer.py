@@ -8,7 +8,8 @@ work, forward and backward.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeAlias
 
 import torch
@@ -22,20 +23,36 @@ from fedsgt.stack.prefix import attend
 Layer: TypeAlias = Callable[[Any, Tensor, Tensor | None], Tensor]
 
 
-def shorten_last_layer(model: PreTrainedModel, name: str) -> None:
-    """Make the named last layer compute the first token alone, if the model's class is known here.
+class LastLayer:
+    """Makes the named last layer compute the first token alone, if the model's class is known here.
 
     Others keep their own last layer, such as DeiT with its second head, which reads the second token.
     """
-    short = FIRST_TOKEN.get(type(model).__name__)
-    if short is None:
-        return
-    layer = model.get_submodule(name)
 
-    def forward(hidden: Tensor, attention_mask: Tensor | None = None, *_: Any, **__: Any) -> Tensor:
-        return short(layer, hidden, attention_mask)
+    def __init__(self, model: PreTrainedModel, name: str) -> None:
+        self.is_whole = False
+        short = FIRST_TOKEN.get(type(model).__name__)
+        if short is not None:
+            self._shorten(model.get_submodule(name), short)
 
-    layer.forward = forward
+    @contextmanager
+    def whole(self) -> Iterator[None]:
+        """Let the layer compute all tokens meanwhile."""
+        self.is_whole = True
+        try:
+            yield
+        finally:
+            self.is_whole = False
+
+    def _shorten(self, layer: nn.Module, short: Layer) -> None:
+        inner = layer.forward
+
+        def forward(hidden: Tensor, attention_mask: Tensor | None = None, *args: Any, **options: Any) -> Any:
+            if self.is_whole:
+                return inner(hidden, attention_mask, *args, **options)
+            return short(layer, hidden, attention_mask)
+
+        layer.forward = forward
 
 
 def _vit(layer: Any, hidden: Tensor, mask: Tensor | None) -> Tensor:

@@ -19,9 +19,12 @@ from fedsgt.errors import InputError
 from fedsgt.files.tensors import Tensors
 from fedsgt.stack.ia3 import Ia3
 from fedsgt.stack.prefix import Prefix
+from fedsgt.stack.ridge import SHARPNESS, SolvedHead
 from fedsgt.stack.stack import HEAD, Stack
 from fedsgt.words import counted
 
+# Models whose head is one linear layer, `classifier`, on the trunk's first token.
+LINEAR_HEADS = ("ViTForImageClassification", "DeiTForImageClassification")
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 # Prefixes that PEFT puts before the model's own names: one wrapper for prompts, two for all else.
 INSIDE, INSIDE_PROMPT = "base_model.model.", "base_model."
@@ -135,6 +138,21 @@ WRITERS: dict[str, Callable[[Stack, Sequence[Tensors]], tuple[Tensors, PeftConfi
     "ia3": _ia3,
     "prefix": _prefix,
 }
+
+
+def linear_head(stack: Stack, solved: SolvedHead) -> Tensors | None:
+    """Return a solved head as the model's own; None if that is no linear layer on the first token.
+
+    BERT and its kin read the first token through a dense layer and a tanh, which no linear head passes.
+    """
+    if type(stack.backbone.model).__name__ not in LINEAR_HEADS:
+        return None
+    # Softmax sharpens scores; the model's own has none, so that the weights are sharper.
+    sharp = SHARPNESS * solved.weights
+    return {
+        f"{HEAD}classifier.weight": np.ascontiguousarray(sharp[:-1].T, np.float32),
+        f"{HEAD}classifier.bias": sharp[-1].astype(np.float32),
+    }
 
 
 def _head(stack: Stack, module: Tensors, inside: str) -> tuple[Tensors, list[str]]:

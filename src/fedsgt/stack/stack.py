@@ -6,6 +6,7 @@ The head belongs to the module (definition 3): a new module starts from its pare
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from fedsgt.stack.backbone import Backbone
 from fedsgt.stack.ia3 import Ia3
 from fedsgt.stack.inputs import Batch, Item, to_device
 from fedsgt.stack.kinds import Kind
-from fedsgt.stack.last_layer import shorten_last_layer
+from fedsgt.stack.last_layer import LastLayer
 from fedsgt.stack.lora import Lora
 from fedsgt.stack.lower_layers import LowerLayers
 from fedsgt.stack.places import FEEDFORWARD_OUT, KEY, QUERY, VALUE, Places, find_places
@@ -49,7 +50,7 @@ class Stack:
         self.kind = make(backbone.model, self.places, settings)
         # The order matters: both replace forward functions, and the first layer with modules may be the last
         # one.
-        shorten_last_layer(backbone.model, self.places.layers[-1])
+        self.last_layer = LastLayer(backbone.model, self.places.layers[-1])
         self.lower_layers = LowerLayers(backbone.model, self.places)
         self.opened: dict[str, nn.Parameter] = {}
         self.last: Tensors | None = None
@@ -58,6 +59,16 @@ class Stack:
     def start(self) -> int:
         """Number of layers at the bottom that hold no module."""
         return self.places.start
+
+    @property
+    def width(self) -> int:
+        """Number of values that the trunk outputs for a token."""
+        return int(self.backbone.model.config.hidden_size)
+
+    def feature_width(self, chain: Sequence[Any]) -> int:
+        """Return the number of a record's features under a chain of modules, or under none."""
+        # The bare backbone has learnt nothing that gathers the record in its first token.
+        return self.width if chain else 2 * self.width
 
     @property
     def device(self) -> torch.device:
@@ -139,8 +150,26 @@ class Stack:
         """Return the output of the layers that hold no module."""
         return self.lower_layers.compute(dict(batch))
 
+    def outputs(self, batch: Mapping[str, Any]) -> tuple[Tensor, Tensor]:
+        """Return logits as `logits` does, and each record's features, of one forward pass.
+
+        Features are the trunk's output before any pooler: at the first token, and without modules also its
+        mean over all tokens.
+        """
+        seen: list[Tensor] = []
+        trunk = self.backbone.model.base_model
+        hook = trunk.register_forward_hook(lambda module, given, out: seen.append(out[0]))
+        bare = self.last is None
+        try:
+            with self.last_layer.whole() if bare else nullcontext():
+                logits = self.logits(batch)
+        finally:
+            hook.remove()
+        first = seen[0][:, 0]
+        return logits, torch.cat([first, _mean(seen[0], batch)], dim=1) if bare else first
+
     @torch.no_grad()
-    def features(
+    def embeddings(
         self, items: Sequence[Item], make_batch: Callable[[Sequence[Item]], Batch], size: int = 64
     ) -> NDArray[np.float64]:
         """Return the trunk's output at each item's first token, with the modules that are loaded."""
@@ -167,3 +196,12 @@ class Stack:
                     found = "is missing" if values is None else f"has shape {values.shape}"
                     raise InputError(f"module: {HEAD + name} {found}; the model needs {tuple(tensor.shape)}")
                 tensor.copy_(torch.from_numpy(np.asarray(values, np.float32)))
+
+
+def _mean(tokens: Tensor, batch: Mapping[str, Any]) -> Tensor:
+    """Return the mean over the tokens of each record, without padding."""
+    mask = batch.get("attention_mask")
+    if mask is None:
+        return tokens.mean(dim=1)
+    seen: Tensor = mask[:, :, None].to(tokens.dtype)
+    return (tokens * seen).sum(dim=1) / seen.sum(dim=1)

@@ -41,6 +41,9 @@ class Modules:
 
     def put(self, origin: Origin, tensors: Mapping[str, NDArray[Any]]) -> Manifest:
         """Store a module; withdraw one that is there already first, so that no mixture of both is seen."""
+        for name, value in tensors.items():
+            if value.dtype.name not in ("float32", "float64"):  # statistics have integers, and are no modules
+                raise InputError(f"tensor {name} is of type {value.dtype}; a module has float32 or float64")
         manifest = Manifest.of(origin, tensor_hash(tensors))
         text = manifest.to_bytes()
         # The file names its manifest's hash, so that a changed manifest is found as a changed tensor is.

@@ -5,6 +5,7 @@ from fractions import Fraction
 from math import comb
 
 from fedsgt.theory.numbers import check_slices, check_whole, distinct_groups, sizes_of_chosen
+from fedsgt.window import Window
 
 
 def groups_joined_independent(groups: int, slices: int, joined: int) -> Fraction:
@@ -39,42 +40,55 @@ def groups_joined_balanced(clients: int, slices: int, groups: int, joined: int) 
     return Fraction(ways, comb(clients * slices, slices))
 
 
-def client_rounds_independent(groups: int, slices: int, budget: int | None = None) -> Fraction:
+def client_rounds_independent(
+    groups: int, slices: int, budget: int | None = None, window: Window = None
+) -> Fraction:
     """Return B (L+1) sum_k Pr(K=k) k/(k+1), a client's expected rounds if slices were independent.
 
     Eq. (main-comm), section 'Communication Overhead', for any budget; `budget` None is the paper's B = L.
+    With the window "own" a client takes part only in phases on its own groups: B sum_k Pr(K=k) k.
     """
     groups = check_whole("groups", groups, 1)
     slices = check_whole("slices", slices, 1)
     law = (groups_joined_independent(groups, slices, joined) for joined in range(min(groups, slices) + 1))
-    return _client_rounds(groups, budget, law)
+    return _client_rounds(groups, budget, law, window)
 
 
-def client_rounds_balanced(clients: int, slices: int, groups: int, budget: int | None = None) -> Fraction:
+def client_rounds_balanced(
+    clients: int, slices: int, groups: int, budget: int | None = None, window: Window = None
+) -> Fraction:
     """Return B (L+1) sum_k Pr(K=k) k/(k+1), a client's expected rounds under balanced grouping.
 
-    Corrects Eq. (main-comm) by the law of `groups_joined_balanced`; `budget` None is B = L.
+    Corrects Eq. (main-comm) by the law of `groups_joined_balanced`; `budget` None is B = L. With
+    the window "own" it is B sum_k Pr(K=k) k.
     """
     clients, slices, groups = check_slices(clients, slices, groups)
     law = (groups_joined_balanced(clients, slices, groups, k) for k in range(min(groups, slices) + 1))
-    return _client_rounds(groups, budget, law)
+    return _client_rounds(groups, budget, law, window)
 
 
-def _client_rounds(groups: int, budget: int | None, law: Iterable[Fraction]) -> Fraction:
+def _client_rounds(groups: int, budget: int | None, law: Iterable[Fraction], window: Window) -> Fraction:
     """Average Eq. (cost-K-app) over the law of K: a client takes part from the first of its groups on."""
     sequences = groups if budget is None else check_whole("budget", budget, 1)
+    if window == "own":
+        return sequences * sum((chance * k for k, chance in enumerate(law)), Fraction(0))
     # The first of k random places is at (L+1)/(k+1) on average, which leaves (L+1) k/(k+1) phases.
     share = sum((chance * Fraction(k, k + 1) for k, chance in enumerate(law)), Fraction(0))
     return sequences * (groups + 1) * share
 
 
-def passes(groups: int, budget: int) -> Fraction:
+def passes(groups: int, budget: int, window: Window = None) -> Fraction:
     """Return B (L+1)/2, the passes over all data that B sequences take for each local epoch.
 
-    Section 'Training Complexity', C_train without E, |D| and P; phase i passes over i of the L groups.
+    Section 'Training Complexity', C_train without E, |D| and P; phase i passes over i of the L groups. With a
+    window of m <= L groups it passes over min(i, m) of them, which makes B m (2L-m+1) / (2L), and B with the
+    window "own" (extends the paper).
     """
     groups = check_whole("groups", groups, 1)
-    return Fraction(check_whole("budget", budget, 1) * (groups + 1), 2)
+    most = (
+        1 if window == "own" else groups if window is None else min(groups, check_whole("window", window, 1))
+    )
+    return Fraction(check_whole("budget", budget, 1) * most * (2 * groups - most + 1), 2 * groups)
 
 
 def matched_budget(rounds: int, groups: int) -> Fraction:
@@ -87,11 +101,11 @@ def matched_budget(rounds: int, groups: int) -> Fraction:
     return Fraction(2 * check_whole("rounds", rounds, 1) * groups, groups + 1)
 
 
-def matched_budget_passes(rounds: int, groups: int) -> Fraction:
+def matched_budget_passes(rounds: int, groups: int, window: Window = None) -> Fraction:
     """Return 2 T / (L+1), the budget at which FedSGT's passes, B (L+1)/2, equal FedAvg's T.
 
     Corrects the boxed formula of section 'Training Complexity', which charges FedAvg L times for each
-    pass. At T = L = 10 it is 20/11, and B = L = 10 costs 55 passes against 10.
+    pass. At T = L = 10 it is 20/11, and B = L = 10 costs 55 passes against 10. With a window a sequence costs
+    less: at m = 1 ten of them cost FedAvg's ten passes.
     """
-    groups = check_whole("groups", groups, 1)
-    return Fraction(2 * check_whole("rounds", rounds, 1), groups + 1)
+    return check_whole("rounds", rounds, 1) / passes(groups, 1, window)

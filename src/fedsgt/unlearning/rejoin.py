@@ -13,6 +13,7 @@ from pathlib import Path
 
 from fedsgt.build.prepare import Prepared, check_records, describe, prepare
 from fedsgt.build.run_build import open_build
+from fedsgt.build.statistics import make_statistics
 from fedsgt.build.targets import Target
 from fedsgt.build.train import bring_up_to_date, live_after_recovery, record_built, work_of
 from fedsgt.data import Client
@@ -179,6 +180,7 @@ def _train(folder: RunFolder, prepared: Prepared, added: Sequence[int], tell: Li
     tell(work_of(prepared, wanted))
     with open_build(folder, prepared, tell) as build:
         trained = build.run(wanted)
+        make_statistics(folder, prepared, build.engine, tell)
     record_built(folder)
     return len(trained)
 

@@ -22,7 +22,9 @@ def due(folder: RunFolder, live: Live, accuracy: Callable[[], float]) -> str | N
         return None
     if settings.retrain == "now":
         return f"{counted(wanted - served, 'module')} dead or missing"
-    if not served:
+    # Solved heads answer without a module: whether that is good enough, the accuracy says.
+    solved = folder.config.heads.solve and folder.config.serving.heads == "statistics"
+    if not served and not (solved and settings.retrain == "below-accuracy"):
         return "no module is live"
     if settings.retrain == "when-exhausted":
         return None

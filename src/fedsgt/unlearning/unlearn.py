@@ -25,6 +25,7 @@ from fedsgt.runs.destruction import check_links
 from fedsgt.runs.folder import RunFolder
 from fedsgt.runs.state import Live
 from fedsgt.unlearning.erase import SourceReader
+from fedsgt.unlearning.outgoing import Outgoing
 from fedsgt.unlearning.recovery import (
     NOT_IN_FORCE,
     PendingWork,
@@ -115,14 +116,19 @@ def unlearn(
     deletions: Sequence[Deletion],
     key: str | None = None,
     progress: Progress = lambda share: None,
+    outgoing: Outgoing | None = None,
 ) -> Receipt:
     """Accept the request, destroy what depends on its records, and write its certificate.
 
+    `outgoing` is to get the statistics that end with the request, from which `renewal.renew` makes new ones.
     Raises `Stopped` if the process is told to stop after the request was accepted.
     """
-    reader, name = SourceReader(folder), entry_name(key)
+    reader, name, before = SourceReader(folder), entry_name(key), folder.live()
     try:
-        return complete(folder, accept(folder, deletions, key, reader, name), progress, reader)
+        accepted = accept(folder, deletions, key, reader, name)
+        if outgoing is not None:
+            outgoing.take(folder, before, reader)
+        return complete(folder, accepted, progress, reader)
     except (KeyboardInterrupt, SystemExit) as stop:
         receipt = receipt_after(folder, name, stop)
         if receipt is None:

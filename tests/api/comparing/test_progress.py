@@ -29,6 +29,7 @@ def test_work_is_counted_in_records() -> None:
     # Ten rotations of ten groups are 55 passes, of three epochs each.
     assert work_of().training == pytest.approx(55 * 3 * 1000)
     assert work_of().retraining == 0
+    assert work_of("training.window=1").training == pytest.approx(10 * 3 * 1000)
     fedavg, again = (work_of(system=name) for name in ("fedavg", "fedretrain"))
     assert fedavg.training == again.training == pytest.approx(10 * 3 * 1000)
     assert again.retraining == pytest.approx(again.training)

@@ -33,7 +33,7 @@ def test_answers_have_labels_and_names_if_there_are_any(names: list[str] | None,
     )
     assert f"<td>{shown[0]}</td>" in found._repr_html_()
     assert ("name" in found.to_json()["records"][0]) is (names is not None)
-    assert found.to_json()["sequences"] == [{"index": 0, "groups": (2, 1), "weight": 1.0}]
+    assert found.to_json()["sequences"] == [{"index": 0, "groups": (2, 1), "weight": 1.0, "solved": False}]
     assert found.accuracy is None
 
 
@@ -53,4 +53,4 @@ def test_an_evaluation_knows_what_is_served() -> None:
     assert repr(found) == "<Evaluation: LongSeq 70.0 % (60.0 to 80.0) on 50 test records>"
     assert found._repr_html_().count("<tr>") == 3
     nothing = Evaluation.of(FullEvaluation(3, 50, [[]], {}, None), "all")
-    assert (nothing.accuracy, repr(nothing)) == (None, "<Evaluation: nothing is live>")
+    assert (nothing.accuracy, repr(nothing)) == (None, "<Evaluation: nothing is served>")

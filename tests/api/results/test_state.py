@@ -37,8 +37,15 @@ def test_names_from_outside_are_escaped_for_notebooks() -> None:
 
 
 def test_a_forecast_may_have_no_end_and_no_accuracy() -> None:
-    forecast = Forecast((1.0, 0.5), (3.0, 1.5), (), math.inf)
+    forecast = Forecast((1.0, 0.5), (3.0, 1.5), (), math.inf, (1.0, 0.5), math.inf)
     assert forecast.to_json()["requests_left"] is None
     assert "1 further request with 50.0%" in repr(forecast)
     assert "not known" in forecast._repr_html_()
-    assert "61.2%" in Forecast((1.0, 0.5), (3.0, 1.5), (0.7, 0.612), 2.0)._repr_html_()
+    assert "61.2%" in Forecast((1.0, 0.5), (3.0, 1.5), (0.7, 0.612), 2.0, (1.0, 0.5), 2.0)._repr_html_()
+
+
+def test_a_forecast_with_solved_heads_never_ends_while_a_record_is_left() -> None:
+    forecast = Forecast((1.0, 1.0), (3.0, 1.5), (), math.inf, (1.0, 0.5), 5.6)
+    assert "never exhausted while a record is left" in repr(forecast)
+    assert "with 50.0%" in repr(forecast)
+    assert (forecast.to_json()["requests_left"], forecast.to_json()["until_no_module"]) == (None, 5.6)

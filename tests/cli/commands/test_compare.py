@@ -18,6 +18,7 @@ SMALL = {
     "plan.budget": 2,
     "engine.workers": 0,
     "training.epochs": 1,
+    "heads.solve": False,
 }
 
 

@@ -18,7 +18,7 @@ def test_config_show_and_schema() -> None:
     assert json.loads(shown("config", "show", "--json"))["grouping"]["groups"] == 10
     schema = json.loads(shown("config", "schema"))
     assert schema["properties"].keys() == {
-        *("data", "grouping", "plan", "model", "peft", "training", "privacy", "engine", "store"),
+        *("data", "grouping", "plan", "model", "peft", "training", "heads", "privacy", "engine", "store"),
         *("unlearning", "serving"),
     }
 

@@ -5,10 +5,15 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from command import shown
+from command import fedsgt, shown
 
 from fedsgt.cli.commands.demo import RECORDS, _deletions
+from fedsgt.cli.commands.init import STARTER
 from fedsgt.runs.folder import open_run
+
+
+def files(folder: Path) -> list[Path]:
+    return sorted(file for file in folder.rglob("*") if file.is_file())
 
 
 def test_it_deletes_records_then_a_slice_then_a_client(trained: Path) -> None:
@@ -28,3 +33,36 @@ def test_the_same_run_gives_the_same_demo(trained: Path) -> None:
     assert one == two
     for command, deletion in one:
         assert command.startswith(f"--client {deletion.client} ")
+
+
+SMALL = (
+    *("-s", "grouping.groups=3"),
+    *("-s", "data.limit=160"),
+    *("-s", "data.test_limit=40"),
+    *("-s", "training.epochs=1"),
+    *("-s", "engine.workers=0"),
+)
+
+
+def test_a_demo_of_another_version_is_left_alone(tmp_path: Path) -> None:
+    """The default's folder is taken by a demo of the older starter's rotations."""
+    older = ("-s", "plan.kind=rotations", "-s", "grouping.limits=")
+    done = fedsgt("train", str(STARTER), *SMALL, *older, "-o", "runs/demo", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    before = {file: file.read_bytes() for file in files(tmp_path / "runs" / "demo")}
+    first = fedsgt("demo", *SMALL, cwd=tmp_path)
+    assert first.returncode == 0, first.stderr
+    assert first.stdout.splitlines()[0] == (
+        "runs/demo: a demo of another version or of other settings, left as it is; this one is in runs/demo-2"
+    )
+    assert {file: file.read_bytes() for file in files(tmp_path / "runs" / "demo")} == before
+    assert "$ fedsgt verify runs/demo-2" in first.stdout
+    again = fedsgt("demo", *SMALL, cwd=tmp_path)
+    assert again.returncode == 0, again.stderr
+    assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == ["demo", "demo-2"]
+
+
+def test_a_folder_that_was_named_is_not_exchanged_for_another(trained: Path) -> None:
+    done = fedsgt("demo", "-o", str(trained))
+    assert done.returncode == 2
+    assert "holds a run of another configuration" in done.stderr

@@ -12,7 +12,10 @@ import pytest
 from command import Done, fedsgt
 from tiny_world import World
 
+from fedsgt.cli.commands.init import STARTER
+from fedsgt.cli.views.starter import purpose_words
 from fedsgt.config import load
+from fedsgt.planning.purpose import Purpose, setting_for
 from fedsgt.runs.folder import open_run
 from fedsgt.runs.records import load_clients, load_test
 
@@ -79,6 +82,8 @@ def test_a_csv_of_image_paths_is_trained_as_it_is(images: World, tmp_path: Path)
         "  clients  'Hospital': 4 owners with 12 records",
         "  test     no test part: 20% of the records are kept for testing, chosen by a hash of the id",
         "  groups   2, of 1 slice a client",
+        "  for      deletions of records and of whole clients: withstands about 3.0 deletions of records or "
+        "slices, or about 2.3 of 4 clients that leave whole",
         "  model    fedsgt/tiny-vit",
         "Wrote my.toml. Next: fedsgt train my.toml",
     ]
@@ -197,3 +202,37 @@ def test_row_numbers_are_taken_if_asked_for(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert load(tmp_path / "my.toml").data.id_column == "#row"
     assert "rows must never move" in (tmp_path / "my.toml").read_text()
+
+
+def test_the_starter_is_the_demos_for_both_kinds_of_deletions(tmp_path: Path) -> None:
+    done = fedsgt("init", "my.toml", cwd=tmp_path)
+    assert (tmp_path / "my.toml").read_text() == STARTER.read_text()
+    assert done.stdout.splitlines() == [
+        "For deletions of records and of whole clients: withstands about 29.3 deletions of records or "
+        "slices, or about 7.7 of 10 clients that leave whole",
+        "Wrote my.toml. Next: fedsgt train my.toml",
+    ]
+
+
+@pytest.mark.parametrize("purpose", Purpose)
+def test_what_is_written_for_a_purpose_withstands_what_is_said(tmp_path: Path, purpose: Purpose) -> None:
+    done = fedsgt("init", "my.toml", "--for", purpose, cwd=tmp_path)
+    setting, config = setting_for(purpose, 10), load(tmp_path / "my.toml")
+    assert done.stdout.startswith(f"For {purpose_words(setting)}\n")
+    assert config.model_dump(exclude={"grouping"}) == load(STARTER).model_dump(exclude={"grouping"})
+    assert config.grouping.groups == setting.groups
+    planned = json.loads(fedsgt("plan", "my.toml", "--json", cwd=tmp_path).stdout)
+    assert planned["deletion_rate_clients"] == pytest.approx(setting.clients_withstood)
+    assert planned["cost"]["passes"] <= 10
+    assert planned["plan"]["roots"] == list(range(setting.groups))
+
+
+@pytest.mark.parametrize(("purpose", "limits"), [("records", None), ("clients", 1), ("both", 1)])
+def test_data_get_groups_for_their_purpose(tmp_path: Path, purpose: str, limits: int | None) -> None:
+    write_csv(tmp_path / "notes.csv", [{**row, "site": f"s{n % 24}"} for n, row in enumerate(notes(1300))])
+    done = fedsgt("init", "my.toml", "--data", "notes.csv", "--for", purpose, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    grouping = load(tmp_path / "my.toml").grouping
+    assert (grouping.groups, grouping.limits) == (10, limits)
+    assert grouping.slices == (5 if purpose == "records" else 1)
+    assert "of 24 clients that leave whole" in done.stdout

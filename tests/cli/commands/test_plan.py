@@ -89,12 +89,32 @@ def test_a_recommendation_explains_itself_and_can_be_looked_at() -> None:
     done = fedsgt("plan", "--requests", "12", "--client-requests", "2", "--recommend", "--max-passes", "4")
     assert done.returncode == 0, done.stderr
     assert "Searching settings" in done.stderr
-    assert "Recommended: Take 6 groups, " in done.stdout
+    assert "Recommended: Take 10 groups, " in done.stdout
+    assert " grouping, window 1: " in " ".join(done.stdout.split())
     again = done.stdout.split("Look closer with: fedsgt ")[1].split()
     assert again[:5] == ["plan", "--requests", "12", "--client-requests", "2"]  # what was typed is kept
+    assert again[-2:] == ["--window", "1"]
     taken = done.stdout.split("alive after 12 requests with probability ")[1][:4]
     result: dict[str, Any] = json.loads(shown(*again, "--json"))
     assert f"{result['survival'][-1]:.2f}" == taken
+
+
+def test_a_window_that_was_given_is_kept_by_a_recommendation() -> None:
+    search = ("--requests", "12", "--recommend", "--max-passes", "4")
+    assert as_json(*search)["recommendation"]["window"] == 1
+    assert as_json(*search, "--window", "2")["recommendation"]["window"] == 2
+    assert as_json("--requests", "12", "--recommend", "--groups", "4")["recommendation"]["window"] is None
+
+
+@pytest.mark.parametrize(("window", "passes"), [("1", 10), ("2", 19), ("4", 34), ("10", 55), ("own", 10)])
+def test_a_window_costs_what_the_theory_says(window: str, passes: float) -> None:
+    result, without = as_json("--window", window), as_json()
+    assert result["cost"]["passes"] == passes
+    assert result["setting"]["window"] == (window if window == "own" else int(window))
+    assert result["live_groups"] == without["live_groups"]
+    fewer = result["per_client"]["rounds"] < without["per_client"]["rounds"]
+    assert fewer == (window == "own")
+    assert f"over the data with window {window}, once" in shown("plan", "--window", window)
 
 
 def test_a_recommendation_in_json() -> None:
@@ -171,7 +191,7 @@ def test_the_setting_given_is_written_if_it_is_the_best(tmp_path: Path) -> None:
         (["--module-size", "big"], ["module size", "big", "2.4MB"]),
         (["--fedavg-rounds", "0"], ["fedavg rounds", "0"]),
         (["--recommend", "--target", "1.5"], ["target", "1.5"]),
-        (["--recommend", "--max-passes", "1"], ["max passes", "1"]),
+        (["--recommend", "--max-passes", "0.9"], ["max passes", "0.9", "1"]),
         (["--recommend", "--max-passes", "nan"], ["max passes", "nan"]),
         (["--target", "0.5"], ["--recommend"]),
         (["--max-passes", "9"], ["--recommend"]),
@@ -201,3 +221,38 @@ def test_impossible_input_is_one_line_and_exit_code_2(
     for part in parts:
         assert part in done.stderr
     assert list(tmp_path.iterdir()) == []  # nothing half written
+
+
+PURPOSE = ("--clients", "6", "--max-passes", "4", "--recommend")
+
+
+def test_a_purpose_decides_what_is_searched_for() -> None:
+    found = as_json(*PURPOSE, "--for", "clients")
+    assert found["stream"] == {"requests": 3, "whole_clients": 3}
+    best = found["recommendation"]
+    assert best["deletion_rate_clients"] > found["deletion_rate_clients"]
+    told = shown("plan", *PURPOSE, "--requests", "9", "--for", "clients")
+    assert "withstands about" in " ".join(told.partition("Recommended")[2].split())
+    look = next(line for line in told.splitlines() if line.startswith("Look closer with:"))
+    assert look.count("--requests 3 --client-requests 3") == 1
+    assert "--for" not in look
+    assert "--requests 9" not in look
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--for", "both"), "give --recommend with it"),
+        (("--for", "both", "--recommend", "--client-requests", "2"), "leave --client-requests out"),
+    ],
+)
+def test_a_purpose_that_says_nothing_is_refused(options: tuple[str, ...], message: str) -> None:
+    done = fedsgt("plan", *options)
+    assert done.returncode == 2
+    assert message in done.stderr
+
+
+def test_the_screen_says_how_many_whole_clients_are_withstood() -> None:
+    told = shown("plan", *QUICK)
+    rate = as_json(*QUICK)["deletion_rate_clients"]
+    assert f"withstands about {rate:.1f} of 4 clients that leave whole" in " ".join(told.split())

@@ -69,12 +69,14 @@ def test_images_in_json_out(pictures: Path, images: World, tmp_path: Path) -> No
         "damaged",
         "problems",
         "bare_backbone",
+        "floor",
+        "solved_from",
         "records",
     ]
     assert (found["position"], found["strategy"]) == (expected.position, "all")
     assert found["sequences"] == [
-        {"index": 0, "groups": [0, 1], "weight": 0.5},
-        {"index": 1, "groups": [1, 0], "weight": 0.5},
+        {"index": 0, "groups": [0, 1], "weight": 0.5, "solved": False},
+        {"index": 1, "groups": [1, 0], "weight": 0.5, "solved": False},
     ]
     assert (found["damaged"], found["bare_backbone"]) == ([], False)
     assert found["records"] == [
@@ -131,7 +133,8 @@ def test_after_a_deletion_and_when_exhausted(pictures: Path, tmp_path: Path) -> 
     run = shutil.copytree(pictures, tmp_path / "run")
     position = request(run, 0)
     found = document(fedsgt("predict", str(run), "--test"))
-    assert (found["position"], found["sequences"]) == (position, [{"index": 1, "groups": [1], "weight": 1.0}])
+    only = {"index": 1, "groups": [1], "weight": 1.0, "solved": False}
+    assert (found["position"], found["sequences"]) == (position, [only])
     request(run, 1)
     done = fedsgt("predict", str(run), "--test")
     assert (done.returncode, done.stdout) == (2, "")

@@ -22,10 +22,13 @@ def test_progress_is_told_in_plain_lines_where_there_is_no_terminal(tmp_path: Pa
     fedsgt("init", "my.toml", cwd=tmp_path)
     lines = fedsgt("train", "my.toml", *SMALL, cwd=tmp_path).stderr.splitlines()
     assert lines[0] == "training 4 modules of 2 sequences, 1 round each"
-    assert [line.split(":")[0] for line in lines[1:]] == [
+    assert [line.split(":")[0] for line in lines[1:5]] == [
         f"module {number} of 4 (groups {groups})" for number, groups in enumerate(("0", "0 1", "1", "1 0"), 1)
     ]
-    assert all("s left" in line for line in lines[1:])
+    assert all("s left" in line for line in lines[1:5])
+    # Four modules and the bare backbone, ten clients.
+    assert lines[5] == "statistics for heads: 0 of 50"
+    assert lines[-1] == "statistics for heads: 50 of 50"
 
 
 def test_a_damaged_module_is_not_live_and_is_trained_again(tmp_path: Path) -> None:

@@ -79,3 +79,39 @@ def test_what_cannot_be_asked_for(arguments: tuple[str, ...], message: str, file
     assert done.returncode == 2
     assert message in done.stderr
     assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_plan_without_modules_goes_through_every_command(file: str, tmp_path: Path) -> None:
+    """The system `ridge` trains nothing: its run has clients, groups, a ledger and deletions all the same."""
+    run = str(tmp_path / "run")
+    told = shown("train", file, "-o", run, "--system", "ridge")
+    assert told == f"{run}: the plan has no modules, so nothing is to be trained\n"
+    assert shown("train", file, "-o", run, "--system", "ridge") == told
+    assert "the plan has no modules" in shown("status", run)
+    assert json.loads(shown("status", run, "--json"))["urgency"] == "none"
+    assert "0 of 0 modules live" in shown("show", run)
+    before = shown("unlearn", run, "--client", "c0", "--slice", "0", "--dry-run")
+    assert "would destroy  0 modules" in before
+    done = json.loads(shown("unlearn", run, "--client", "c0", "--slice", "0", "--json"))
+    assert (done["modules_died"], done["live_modules"]) == (0, 0)
+    assert "4 statistics of 1 chain made again: the same, bit for bit" in shown("verify", run)
+    assert "none depends on deleted data" in shown("audit", run)
+    shown("report", run)
+    assert "The plan has no modules; the bare backbone answers" in (Path(run) / "report.html").read_text()
+    assert shown("retrain", run) == told
+    assert open_run(Path(run)).live().dead == frozenset(), "the description is without the deleted slice"
+    shown("unlearn", run, "--client", "c1", "--all", "--yes")
+    assert "the plan has no modules" in shown("status", run)
+    assert shown("copy", run, str(tmp_path / "copy")).startswith(
+        f"{tmp_path / 'copy'}: a copy with 0 modules"
+    )
+    refused = fedsgt("forgetting", run)
+    assert refused.returncode == 2
+    assert "has no modules, so there is nothing to attack" in refused.stderr
+
+
+def test_a_plan_without_modules_is_planned_as_that() -> None:
+    found = json.loads(shown("plan", "--system", "ridge", "--json"))
+    assert (found["plan"]["modules"], found["cost"]["passes"], found["storage_bytes"]) == (0, 0, 0)
+    assert (found["deletion_rate"], found["deletion_rate_clients"]) == (0, 0)
+    assert "the plan has no modules" in " ".join(shown("plan", "--system", "ridge").split())

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from fedsgt.cli.views.starter import Sizes, found_lines, starter_text
+from fedsgt.cli.views.starter import Sizes, found_lines, grouping_text, purpose_words, starter_text
 from fedsgt.config import Config
 from fedsgt.data.inspect import Found
+from fedsgt.planning.purpose import Purpose, setting_for
 
 TABLE = Found(
     format="csv",
@@ -24,7 +25,7 @@ TABLE = Found(
     owners=(30, 50, 40),
 )
 PHOTOS = Found("images", 90, "image", ("cat", "dog"), test=Path("photos/test"))
-SIZES = Sizes(clients=3, slices=2, groups=3)
+SIZES = Sizes(clients=3, setting=setting_for(Purpose.BOTH, 3))
 
 
 def settings(found: Found, backbone: str | None = None) -> Config:
@@ -37,7 +38,8 @@ def test_owners_of_the_data_are_the_clients() -> None:
     assert (config.data.id_column, config.data.label_column) == ("uid", "mood")
     assert config.data.input_columns == ["title", "body"]
     assert config.data.label_names == ["bad", "good"]
-    assert (config.grouping.groups, config.grouping.slices) == (3, 2)
+    assert (config.grouping.groups, config.grouping.slices, config.grouping.limits) == (3, 2, 2)
+    assert (config.plan.kind, config.plan.passes) == ("tree", 10)
     assert config.model.task == "text"
     assert "'site': 3 owners with 30 to 50 records; each is a client" in starter_text("x", TABLE, SIZES, None)
 
@@ -69,6 +71,22 @@ def test_long_lists_go_over_several_lines() -> None:
 @pytest.mark.parametrize(("found", "word"), [(TABLE, "20% of the records"), (PHOTOS, "the part test")])
 def test_what_was_found_is_said_in_a_few_lines(found: Found, word: str) -> None:
     lines = found_lines("my.csv", found, SIZES, "a/model")
-    assert len(lines) == 8
+    assert len(lines) == 9
     assert any(word in line for line in lines)
     assert lines[-1] == "  model    a/model"
+
+
+@pytest.mark.parametrize("purpose", Purpose)
+@pytest.mark.parametrize("clients", [3, 10, 50])
+def test_the_settings_of_a_purpose_are_written_as_they_are(purpose: Purpose, clients: int) -> None:
+    setting = setting_for(purpose, clients)
+    written = Config.model_validate(tomllib.loads(grouping_text(setting))).grouping
+    assert (written.groups, written.slices) == (setting.groups, setting.slices)
+    assert (written.limits, written.seed) == (setting.limits, setting.seed)
+
+
+def test_what_a_setting_withstands_is_said_in_a_line() -> None:
+    assert purpose_words(setting_for(Purpose.BOTH, 10)) == (
+        "deletions of records and of whole clients: withstands about 29.3 deletions of records or slices, "
+        "or about 7.7 of 10 clients that leave whole"
+    )

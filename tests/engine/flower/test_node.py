@@ -12,6 +12,7 @@ from tiny_world import World
 from fedsgt.build.prepare import Prepared, prepare
 from fedsgt.engine.flower.messages import ModuleJob, TrainingOrder
 from fedsgt.engine.flower.node import PoolNode
+from fedsgt.engine.flower.statistic_messages import ChainQuestion, StatisticOrder
 from fedsgt.engine.pool import Inline
 from fedsgt.engine.worker import Setup
 from fedsgt.errors import InputError
@@ -90,3 +91,38 @@ def test_a_module_that_does_not_have_its_hash_is_refused(prepared: Prepared, tmp
     order = replace(order_for(prepared, parent), hashes={PARENT: "0" * 64})
     with pytest.raises(InputError, match=f"module {PARENT[:12]} did not arrive as it was sent"):
         node_in(tmp_path / "node", prepared).train(order)
+
+
+def question(prepared: Prepared, module: Tensors, send: bool = True) -> StatisticOrder:
+    """Return an order for statistics under the backbone and under one module."""
+    return StatisticOrder(
+        prepared.clients[0].name,
+        (ChainQuestion((), (0, 1)), ChainQuestion((PARENT,), (0, 1))),
+        hashes={PARENT: tensor_hash(module)},
+        modules={PARENT: module} if send else {},
+        keep=(PARENT,),
+    )
+
+
+def test_a_statistic_is_of_the_very_module_that_was_sent(prepared: Prepared, tmp_path: Path) -> None:
+    old = prepared.model.stack.finish(state_of(prepared, 1))
+    new = {name: array + np.float32(0.5) for name, array in old.items()}
+    node = node_in(tmp_path / "node", prepared)
+    assert node.statistics(question(prepared, old, send=False)).lacks == (PARENT,)
+    before = node.statistics(question(prepared, old)).statistics
+    assert node.statistics(question(prepared, new, send=False)).lacks == (PARENT,)
+    after = node.statistics(question(prepared, new)).statistics
+    fresh = node_in(tmp_path / "fresh", prepared).statistics(question(prepared, new)).statistics
+    for number in (0, 1):
+        assert after[number].gram.tobytes() == fresh[number].gram.tobytes()
+    assert before[0].gram.tobytes() == after[0].gram.tobytes(), "the backbone is the same"
+    assert before[1].gram.tobytes() != after[1].gram.tobytes()
+
+
+def test_one_statistic_that_fails_does_not_stop_the_others(prepared: Prepared, tmp_path: Path) -> None:
+    node = node_in(tmp_path / "node", prepared)
+    module = prepared.model.stack.finish(state_of(prepared, 1))
+    order = question(prepared, {name: array[..., :1] for name, array in module.items()})
+    answer = node.statistics(order)
+    assert answer.statistics.keys() == {0}
+    assert answer.problems.keys() == {1}

@@ -13,6 +13,7 @@ from fedsgt.plans import Plan, make, rotations
 from fedsgt.plans.greedy import greedy
 from fedsgt.plans.scoring.scores import horizon, uniform_live
 from fedsgt.plans.tree.search import tree
+from fedsgt.window import Window
 
 KNOWN = {6: 14.5, 8: 24.2, 10: 34.2}  # passes that are known to be enough
 SHORT = 0.2  # of the usual search: enough for the claims, and quick
@@ -207,3 +208,17 @@ def test_many_groups_with_few_rotations() -> None:
     assert_sound(plan)
     assert plan.passes < rotations(19, 3).passes
     assert_nowhere_below(plan, rotations(19, 3), 30)
+
+
+@pytest.mark.parametrize("window", [1, 2, "own"])
+def test_a_window_lets_more_modules_into_as_many_passes(window: Window) -> None:
+    plain, found = tree(6, passes=6, effort=0.05), tree(6, passes=6, effort=0.05, window=window)
+    assert found.window == window
+    assert found.passes <= 6 + 1e-9
+    assert len(found.modules) > len(plain.modules)
+    assert sum(found.expected_live(range(1, 16))) > sum(plain.expected_live(range(1, 16)))
+
+
+def test_a_window_of_all_groups_changes_no_tree() -> None:
+    assert tree(5, passes=7, effort=0.05, window=5).sequences == tree(5, passes=7, effort=0.05).sequences
+    assert tree(5, effort=0.05, window=9).sequences == tree(5, effort=0.05).sequences

@@ -14,6 +14,7 @@ from fedsgt.api.train import is_watched
 from fedsgt.config import Config
 from fedsgt.engine.events import ClientUpdated, Event, Listener, WorkBegun
 from fedsgt.plans import make
+from fedsgt.window import groups_used
 from fedsgt.words import counted, shown_seconds
 
 FORWARD = 0.3  # cost of predicting a record, if training on it costs 1
@@ -72,15 +73,17 @@ class SystemWork:
             passes=plan.passes,
             seed=plan.seed,
             shards=plan.shards,
+            window=training.window,
         )
         epochs = training.rounds * training.epochs * records
         first = training.epochs * records if config.grouping.method == "updates" else 0
         whole = made.passes * epochs + first + len(made.modules) * tests * FORWARD
         if config.unlearning.retrain != "now":
             return cls(whole, 0.0)
-        # A request hits one group, and what depends on it: modules of d groups cost d, and d groups hit them.
-        hit = sum(module.depth**2 for module in made.modules) / made.groups
-        return cls(whole, whole * hit / max(1, sum(module.depth for module in made.modules)))
+        # A request hits one group, and what depends on it: a module of d groups is hit by d of them.
+        costs = [(groups_used(module.depth, training.window), module.depth) for module in made.modules]
+        hit = sum(cost * depth for cost, depth in costs) / made.groups
+        return cls(whole, whole * hit / max(1, sum(cost for cost, _ in costs)))
 
 
 @dataclass
@@ -191,7 +194,7 @@ def share_told(advance: Callable[[float], None], scale: float = 1.0) -> Listener
             whole, done = event.records, 0
             advance(0.0)
         elif isinstance(event, ClientUpdated) and whole:
-            done += event.records
+            done += event.work
             advance(scale * done / whole)
 
     return listen

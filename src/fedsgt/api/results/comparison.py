@@ -28,6 +28,7 @@ COLUMNS = (
     "live_modules",
     "seconds",
     "passes",
+    "forward",
 )
 
 
@@ -52,6 +53,8 @@ class Point:
     """Training that this step took, in passes over the data."""
     groups: tuple[int, ...] = ()
     """Groups of the system that the request hit."""
+    forward: float = 0.0
+    """Forward passes over the data that this step took for statistics, from which heads are solved."""
 
     @property
     def served(self) -> bool:
@@ -179,10 +182,18 @@ class Comparison:
                 totals[point.seed] += point.passes
         return Mean.of(list(totals.values()))
 
+    def forward(self, system: str) -> float:
+        """Return the mean number of forward passes over the data for statistics, of all steps together."""
+        own = [point.forward for point in self.points if point.system == system]
+        return sum(own) / len(self.seeds)
+
     def overview(self) -> tuple[list[str], list[list[str]]]:
         """Return the short table: its headers, and a row of texts for each system."""
         after = sorted({number for number in SHOWN_AFTER if number < self.requests} | {self.requests})
         headers = ["system", "before", *(f"after {number}" for number in after), "mean", "served", "passes"]
+        # Three of them take about as long as a pass of training.
+        forward = any(point.forward for point in self.points)
+        headers += ["forward"] if forward else []
         rows = [
             [
                 system,
@@ -190,6 +201,7 @@ class Comparison:
                 self.mean_accuracy(system).percent(),
                 self._served_text(system),
                 f"{self.passes(system).value:.1f}",
+                *([f"{self.forward(system):.1f}"] if forward else []),
             ]
             for system in self.systems
         ]

@@ -41,7 +41,7 @@ class Preview:
     @property
     def exhausting(self) -> bool:
         """Whether nothing would be left to serve."""
-        return not self.detail.after.live_counts.modules
+        return self.detail.after.exhausted
 
     def to_json(self) -> dict[str, Any]:
         """Return the preview for programs."""

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from fedsgt.plans import Plan
     from fedsgt.reporting.status import RunStatus
     from fedsgt.runs.description import Description
+    from fedsgt.window import Window
 
 
 @dataclass(frozen=True, repr=False)
@@ -31,9 +32,9 @@ class PlanTree:
     detail: RunStatus = field(compare=False)
 
     @classmethod
-    def of(cls, status: RunStatus, description: Description) -> PlanTree:
-        """Make the tree of a run with this status."""
-        plan = description.plan_made()
+    def of(cls, status: RunStatus, description: Description, window: Window) -> PlanTree:
+        """Make the tree of a run with this status and window."""
+        plan = description.plan_made().with_window(window)
         return cls(
             plan.kind,
             plan.groups,

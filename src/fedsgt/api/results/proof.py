@@ -16,14 +16,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class Verification:
-    """Result of training served modules again and comparing their bytes."""
+    """Result of training served modules again, and making their statistics, and comparing the bytes."""
 
     passed: bool
-    """Whether every module that was looked at is the same, bit for bit."""
+    """Whether every module and statistic that was looked at is the same, bit for bit."""
     failed: bool
-    """Whether one is not; neither is true if modules cannot be compared on this machine."""
+    """Whether one is not; neither is true if some cannot be compared on this machine."""
     counts: Mapping[str, int]
     """Number of modules by verdict."""
+    statistic_counts: Mapping[str, int]
+    """Number of statistics, from which heads are solved, by verdict."""
     served: int
     """Number of all modules that could be verified."""
     detail: FullVerification = field(compare=False)
@@ -31,7 +33,7 @@ class Verification:
     @classmethod
     def of(cls, found: FullVerification) -> Verification:
         """Make the result of a full verification."""
-        return cls(found.passed, found.failed, found.counts, found.served, found)
+        return cls(found.passed, found.failed, found.counts, found.statistic_counts, found.served, found)
 
     def to_json(self) -> dict[str, Any]:
         """Return the verification for programs."""
@@ -40,7 +42,11 @@ class Verification:
     def __repr__(self) -> str:
         verdict = "passed" if self.passed else "FAILED" if self.failed else "undecided"
         counts = ", ".join(f"{number} {name}" for name, number in self.counts.items()) or "nothing to verify"
-        return f"<Verification {verdict}: {counts} of {counted(self.served, 'module')} served>"
+        shown = f"{counts} of {counted(self.served, 'module')} served"
+        if self.statistic_counts:
+            total = sum(self.statistic_counts.values())
+            shown += f"; {self.statistic_counts.get('same', 0)} of {counted(total, 'statistic')} same"
+        return f"<Verification {verdict}: {shown}>"
 
     def _repr_html_(self) -> str:
         rows = [

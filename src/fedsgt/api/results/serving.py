@@ -93,12 +93,19 @@ class Predictions(Sequence[Prediction]):
             "position": found.position,
             "strategy": found.strategy,
             "sequences": [
-                {"index": sequence.index, "groups": sequence.groups, "weight": sequence.weight}
+                {
+                    "index": sequence.index,
+                    "groups": sequence.groups,
+                    "weight": sequence.weight,
+                    "solved": sequence.solved,
+                }
                 for sequence in found.sequences
             ],
             "damaged": found.damaged,
             "problems": [module.to_json() for module in found.problems],
             "bare_backbone": found.bare_backbone,
+            "floor": found.floor,
+            "solved_from": found.solved_from,
             **agreed,
             **({} if self.accuracy is None else asdict(self.accuracy)),
         }
@@ -126,9 +133,27 @@ class Predictions(Sequence[Prediction]):
         rows = [(one.id, _label(one), f"{one.probability:.1%}") for one in self.answers[:50]]
         return table(("id", "label", "probability"), rows, f"by {self._by()}")
 
+    @property
+    def solved_from(self) -> int:
+        """Number of records that the heads were solved from; 0 if trained heads answered."""
+        return self.detail.solved_from if self.detail.floor else 0
+
+    def by(self) -> str:
+        """Return in words what answered: the sequences, the bare backbone, and the records behind heads."""
+        found = self.detail
+        if found.bare_backbone:
+            return "the bare backbone without a head, every label equally likely"
+        sequences = counted(len(found.sequences), "sequence")
+        heads = f"heads of {counted(found.solved_from, 'record')}"
+        if not found.floor:
+            return f"{STRATEGY_NAMES[self.strategy]} of {sequences}"
+        if not found.sequences:
+            return f"the bare backbone, {heads}"
+        floor = f"the bare backbone ({found.floor:.1%})"
+        return f"{STRATEGY_NAMES[self.strategy]} of {sequences} and {floor}, {heads}"
+
     def _by(self) -> str:
-        sequences = counted(len(self.detail.sequences), "sequence")
-        return f"{STRATEGY_NAMES[self.strategy]} of {sequences}, ledger position {self.position}"
+        return f"{self.by()}, ledger position {self.position}"
 
 
 @dataclass(frozen=True, repr=False)
@@ -138,7 +163,7 @@ class Evaluation:
     strategy: str
     """Strategy that the run serves with."""
     strategies: Mapping[str, Accuracy]
-    """Accuracy of each strategy; empty if nothing is live."""
+    """Accuracy of each strategy; empty if nothing is served."""
     records: int
     """Number of test records."""
     position: int
@@ -154,13 +179,23 @@ class Evaluation:
         """Accuracy of what is served; None if nothing is."""
         return self.strategies.get(self.strategy)
 
+    @property
+    def bare_backbone(self) -> Accuracy | None:
+        """Accuracy of the bare backbone with a solved head (ridge); None if it has no such head."""
+        return self.detail.floor
+
+    @property
+    def trained_heads(self) -> Mapping[str, Accuracy]:
+        """Accuracy of each strategy with trained heads; empty if no solved head is in force."""
+        return self.detail.trained
+
     def to_json(self) -> dict[str, Any]:
         """Return the evaluation for programs."""
         return {"strategy": self.strategy, **asdict(self.detail)}
 
     def __repr__(self) -> str:
         if self.accuracy is None:
-            return "<Evaluation: nothing is live>"
+            return "<Evaluation: nothing is served>"
         return (
             f"<Evaluation: {STRATEGY_NAMES[self.strategy]} {accuracy_text(self.accuracy)} on "
             f"{counted(self.records, 'test record')}>"
@@ -171,6 +206,11 @@ class Evaluation:
             (STRATEGY_NAMES[name], f"{one.accuracy:.1%}", f"{one.low:.1%} to {one.high:.1%}")
             for name, one in self.strategies.items()
         ]
+        others = [
+            *((f"{STRATEGY_NAMES[name]}, trained heads", one) for name, one in self.trained_heads.items()),
+            *([] if self.bare_backbone is None else [("bare backbone alone", self.bare_backbone)]),
+        ]
+        rows += [(name, f"{one.accuracy:.1%}", f"{one.low:.1%} to {one.high:.1%}") for name, one in others]
         return table(("strategy", "accuracy", "95 % interval"), rows, f"{self.records} test records")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
+from math import isfinite, isinf
 from typing import TYPE_CHECKING, Any, overload
 
 from fedsgt.api.results.shown import accuracy_text, facts, share, table
@@ -86,7 +87,10 @@ class Status:
     groups: int
     requests: int
     exhausted: bool
+    """Whether nothing is served; with solved heads, only if no record is left."""
     advice: str
+    solved_from: int
+    """Number of records behind solved heads; 0 if trained heads answer."""
     detail: RunStatus = field(compare=False)
 
     @classmethod
@@ -101,6 +105,7 @@ class Status:
             len(found.past.requests),
             found.exhausted,
             found.advice(),
+            found.heads.records if found.heads is not None else 0,
             found,
         )
 
@@ -129,6 +134,9 @@ class Status:
         return f"{facts(pairs)}{draw_tree(self.detail)[0]}"
 
     def _live(self) -> str:
+        if not self.live_modules and self.solved_from:
+            head = f"a head of {counted(self.solved_from, 'record')}"
+            return f"no module is live, the bare backbone answers with {head}"
         return (
             f"{self.live_modules} of {counted(self.modules, 'module')} live, the longest sequence has "
             f"{self.live_groups} of {counted(self.groups, 'group')}"
@@ -146,7 +154,14 @@ class Forecast:
     accuracy: tuple[float | None, ...]
     """Expected accuracy if something is still served; empty if the run was not evaluated."""
     requests_left: float
-    """Expected number of requests up to and with the one that leaves nothing; may be infinite."""
+    """Expected number of requests up to and with the one that leaves nothing; may be infinite.
+
+    With solved heads it is: something answers while a record is left.
+    """
+    some_module: tuple[float, ...]
+    """Chance that a module is live."""
+    until_no_module: float
+    """Expected number of requests up to and with the one that leaves no module; may be infinite."""
 
     @classmethod
     def of(cls, found: RunStatus) -> Forecast:
@@ -159,15 +174,22 @@ class Forecast:
             tuple(map(float, ahead.live_groups)),
             tuple(None if one is None else one.accuracy for one in accuracy),
             ahead.requests_left,
+            tuple(map(float, ahead.some_module)),
+            ahead.until_no_module,
         )
 
     def to_json(self) -> dict[str, Any]:
         """Return the forecast for programs; null stands for infinite or unknown."""
-        left = self.requests_left if self.requests_left != float("inf") else None
-        return asdict(self) | {"requests_left": left}
+        ends = {"requests_left": self.requests_left, "until_no_module": self.until_no_module}
+        return asdict(self) | {name: end if isfinite(end) else None for name, end in ends.items()}
 
     def __repr__(self) -> str:
         last = len(self.alive) - 1
+        if isinf(self.requests_left) and self.alive[-1] == 1:
+            return (
+                "<Forecast: never exhausted while a record is left; some module is live after "
+                f"{counted(last, 'further request')} with {self.some_module[-1]:.1%}>"
+            )
         return (
             f"<Forecast: still served after {counted(last, 'further request')} with {self.alive[-1]:.1%}; "
             f"about {self.requests_left:.1f} until nothing is live>"
@@ -175,8 +197,20 @@ class Forecast:
 
     def _repr_html_(self) -> str:
         rows = [
-            (count, f"{alive:.1%}", f"{groups:.2f}", share(dict(enumerate(self.accuracy)).get(count)))
-            for count, (alive, groups) in enumerate(zip(self.alive, self.live_groups, strict=True))
+            (
+                count,
+                f"{self.alive[count]:.1%}",
+                f"{self.some_module[count]:.1%}",
+                f"{self.live_groups[count]:.2f}",
+                share(dict(enumerate(self.accuracy)).get(count)),
+            )
+            for count in range(len(self.alive))
         ]
-        headers = ("further requests", "still served", "expected live groups", "expected accuracy")
+        headers = (
+            "further requests",
+            "still served",
+            "some module live",
+            "expected live groups",
+            "expected accuracy",
+        )
         return table(headers, rows)

@@ -1,4 +1,4 @@
-"""`fedsgt demo`: train a small example, delete three times, predict after each, and verify."""
+"""`fedsgt demo`: train a small example, delete until no module is live, predict after each, and verify."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fedsgt.cli.commands.report import report
 from fedsgt.cli.commands.train import train_and_tell, use_profile
 from fedsgt.cli.commands.unlearn import forget
 from fedsgt.cli.commands.verify import verify
-from fedsgt.config import load
+from fedsgt.config import Config, load
 from fedsgt.words import counted
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from fedsgt.runs.folder import RunFolder
     from fedsgt.unlearning.request import Deletion
 
+DEMO = Path("runs/demo")
 RECORDS = 3  # number of records that the first deletion names
 
 
@@ -33,7 +34,8 @@ def demo(
             "-o",
             "--output",
             metavar="RUN",
-            help="Folder of the run (default: runs/demo), or of the whole federation with --federated.",
+            help="Folder of the run (default: runs/demo, or runs/demo-2 beside another demo), or of the "
+            "whole federation with --federated.",
         ),
     ] = None,
     overrides: Overrides = None,
@@ -44,11 +46,28 @@ def demo(
         ),
     ] = False,
 ) -> None:
-    """Train a small example, delete records, a slice and a client, predict after each, and verify."""
+    """Train a small example, delete until no module is live, predict after each deletion, and verify."""
     if federated:
         _play(output or Path("federation"), overrides or ())
     else:
-        _demonstrate(output or Path("runs/demo"), overrides or ())
+        config = load(STARTER, overrides or ())
+        _demonstrate(config, output or _free_folder(config))
+
+
+def _free_folder(config: Config) -> Path:
+    """Return runs/demo, or the first of runs/demo-2, ... if demos of other settings are in those before."""
+    from fedsgt.runs.folder import holds_other_settings
+
+    folder, passed = DEMO, list[str]()
+    while holds_other_settings(folder, config):
+        passed.append(str(folder))
+        folder = DEMO.with_name(f"{DEMO.name}-{len(passed) + 1}")
+    if passed:
+        typer.echo(
+            f"{', '.join(passed)}: a demo of another version or of other settings, left as it is; "
+            f"this one is in {folder}"
+        )
+    return folder
 
 
 def _play(folder: Path, overrides: Sequence[str]) -> None:
@@ -63,9 +82,11 @@ def _play(folder: Path, overrides: Sequence[str]) -> None:
     Example(folder, typer.echo).play(overrides)
 
 
-def _demonstrate(output: Path, overrides: Sequence[str]) -> None:
+def _demonstrate(config: Config, output: Path) -> None:
     """Train and delete in this process, and print the commands that do the same."""
-    train_and_tell(load(STARTER, overrides), output)
+    from fedsgt.serving.heads import solves
+
+    train_and_tell(config, output)
     typer.echo()
     evaluate_run(output)
     run = opened(output)
@@ -73,17 +94,61 @@ def _demonstrate(output: Path, overrides: Sequence[str]) -> None:
         typer.echo(f"\n$ fedsgt unlearn {output} {command}")
         answer = forget(run, [deletion], key=f"demo {number}")
         _predict(run)
+    _verify(output)
+    typer.echo(f"\n$ fedsgt report {output}")
+    report(output)
+    if solves(run.config):
+        _delete_the_rest(run)
+        _verify(output)
+    typer.echo(f"\nThe certificate of the third deletion: {answer.certificate}")
+    typer.echo(f"The report, to open in a browser:     {output / 'report.html'}")
+    typer.echo(f"Next: fedsgt status {output}; fedsgt audit {output}; fedsgt retrain {output}")
+
+
+def _verify(output: Path) -> None:
     typer.echo(f"\n$ fedsgt verify {output}")
     try:
         verify(output)
     except typer.Exit as done:  # how a command ends, with code 0 too
         if done.exit_code:
             raise
-    typer.echo(f"\n$ fedsgt report {output}")
-    report(output)
-    typer.echo(f"\nThe certificate of the last deletion: {answer.certificate}")
-    typer.echo(f"The report, to open in a browser:     {output / 'report.html'}")
-    typer.echo(f"Next: fedsgt status {output}; fedsgt audit {output}; fedsgt retrain {output}")
+
+
+def _delete_the_rest(run: Run) -> None:
+    """Delete one slice after another until no module is live: solved heads go on answering."""
+    typer.echo("\nMore slices are deleted, until no module is live:")
+    while (found := _next_slice(run.folder)) is not None:
+        receipt = run.unlearn(deletions=[found], key=f"demo {found.client} {found.slices}")
+        answer = run.predict_test()
+        assert answer.accuracy is not None
+        typer.echo(
+            f"request no. {receipt.number:<3} ({found.client}, slice {(found.slices or ())[0]}): "
+            f"{counted(len(run.folder.live().modules()), 'module')} live, "
+            f"{answer.accuracy.accuracy:.1%} of {len(answer)} test records right"
+        )
+    answer = run.predict_test()
+    assert answer.accuracy is not None
+    typer.echo(
+        f"no module is live, and the service goes on: {answer.accuracy.accuracy:.1%} right, by a head on the "
+        f"bare backbone that is solved from the {counted(answer.detail.solved_from, 'record')} left"
+    )
+
+
+def _next_slice(folder: RunFolder) -> Deletion | None:
+    """Return a slice in the first group of a live sequence; None once no module is live."""
+    from fedsgt.runs.records_left import records_left
+    from fedsgt.unlearning.request import Deletion
+
+    live = folder.live()
+    roots = {entry.groups[0] for entry in live.modules()}
+    left = [
+        (records, entry.name, index)
+        for number, entry in enumerate(live.description.clients)
+        for index, records in enumerate(records_left(live, number))
+        if records and live.description.groups_of[number][index] in roots
+    ]
+    # The smallest first, so that many records are left at the end.
+    return Deletion(left_of[1], slices=(left_of[2],)) if left and (left_of := min(left)) else None
 
 
 def _deletions(folder: RunFolder) -> list[tuple[str, Deletion]]:

@@ -31,7 +31,8 @@ from fedsgt.config import Config, to_toml
 from fedsgt.config.load import from_values
 from fedsgt.errors import InputError
 from fedsgt.planning.planner import PlanScore, score_plan
-from fedsgt.planning.recommend import Recommendation, recommend
+from fedsgt.planning.purpose import COMPANY, Purpose
+from fedsgt.planning.recommend import WINDOWS, Recommendation, recommend
 from fedsgt.planning.stream import Counts, Stream
 from fedsgt.plans import Plan, make
 
@@ -44,9 +45,11 @@ ANSWERED = {
     "groups",
     "budget",
     "passes",
+    "window",
     "kind",
     "method",
     "recommended",
+    "purpose",
     "target",
     "max_passes",
     "plot",
@@ -66,6 +69,10 @@ def plan(
     passes: Annotated[
         float | None, typer.Option(help="Most passes over the data that training may cost.")
     ] = None,
+    window: Annotated[
+        str | None,
+        typer.Option(help="Most groups' worth of records that an epoch of a phase uses: 1, 2, ... or own."),
+    ] = None,
     kind: Annotated[
         str | None, typer.Option("--plan", help="Kind of plan: rotations, tree, greedy, ...")
     ] = None,
@@ -83,8 +90,22 @@ def plan(
         typer.Option(help="Chance of each client to file a request: 0.5,0.3,0.2, or a file of numbers."),
     ] = None,
     module_size: Annotated[str, typer.Option(help="Size of one module, such as 2.4MB.")] = "2.4MB",
+    features: Annotated[
+        int,
+        typer.Option(
+            help="Width of the backbone's features, by which statistics of heads take disk: 768 is ViT-Base.",
+            min=1,
+        ),
+    ] = 768,
     fedavg_rounds: Annotated[int, typer.Option(help="Rounds of FedAvg to compare with.")] = 10,
     recommended: Annotated[bool, typer.Option("--recommend", help="Search for a better setting.")] = False,
+    purpose: Annotated[
+        Purpose | None,
+        typer.Option(
+            "--for",
+            help="With --recommend: deletions to expect. For clients half of them leave, for both these too.",
+        ),
+    ] = None,
     target: Annotated[
         float | None, typer.Option(help="With --recommend: chance to still serve at the end (default: 0.9).")
     ] = None,
@@ -119,29 +140,35 @@ def plan(
         "plan.kind": kind,
         "plan.budget": budget,
         "plan.passes": passes,
+        "training.window": window,
     }
     given = [f"{key}={value}" for key, value in flags.items() if value is not None]
     # Options come last and so win over the file and over --set.
     run = load_run(config, system, [*(overrides or ()), *given])
     _check(requests, fedavg_rounds, plot)
     _check_search(recommended, target, max_passes, write, force)
+    _check_purpose(recommended, purpose, client_requests)
     if recommended:
         _check_own_plan(run, system)
     likely = None if prior is None else tuple(read_numbers("prior", prior))
     stream = Stream(requests, client_requests, likely)
+    if purpose is not None:
+        stream = Stream.for_purpose(purpose, requests, run.client_count(), likely)
     counts = _counts(run, likely)
     scored = score_plan(_plan(run), counts, stream, read_bytes(module_size), fedavg_rounds)
-    advice = _recommended(run, scored, max_passes, 0.9 if target is None else target) if recommended else None
+    company = 1 if purpose is None else COMPANY
+    wanted = 0.9 if target is None else target
+    advice = _recommended(run, scored, max_passes, wanted, company) if recommended else None
     if plot is not None:
         from fedsgt.cli.views.plot_plan import draw  # matplotlib takes a second to import
 
         draw(plot, scored, advice)
     if as_json:
-        typer.echo(json.dumps(score_json(run, scored, advice), indent=2))
+        typer.echo(json.dumps(score_json(run, scored, advice, features), indent=2))
     else:
-        show_score(run, scored)
+        show_score(run, scored, features)
         if advice is not None:
-            show_recommendation(advice, _options_given())
+            show_recommendation(advice, [*_options_given(), *_stream_options(purpose, stream)])
     # What programs read is JSON and nothing else.
     if plot is not None and not as_json:
         typer.echo(f"\nDrawn into {plot}")
@@ -173,6 +200,20 @@ def _check_search(
         check_new_file(write, force)
 
 
+def _check_purpose(recommended: bool, purpose: Purpose | None, client_requests: int) -> None:
+    if purpose is not None and not recommended:
+        raise InputError("for: it says what to search for; give --recommend with it")
+    if purpose is not None and client_requests:
+        raise InputError("for: it says how many clients leave; leave --client-requests out")
+
+
+def _stream_options(purpose: Purpose | None, stream: Stream) -> list[str]:
+    """Return the stream of a purpose as options."""
+    if purpose is None:
+        return []
+    return ["--requests", str(stream.requests), "--client-requests", str(stream.whole_clients)]
+
+
 def _check_own_plan(run: Config, system: str | None) -> None:
     if run.plan.shards > 1 or system not in (None, "fedsgt"):
         raise InputError(
@@ -189,6 +230,7 @@ def recommended_toml(run: Config, advice: Recommendation) -> str:
             "grouping": {"method": best.method, "groups": best.score.plan.groups, "slices": best.slices},
             # Without a budget: the plan was made within its passes.
             "plan": {"kind": best.kind, "passes": best.passes, "budget": None},
+            "training": {"window": best.window},
         }
         given |= {section: given.get(section, {}) | keys for section, keys in chosen.items()}
     values = {
@@ -206,6 +248,8 @@ def _options_given() -> list[str]:
         name, value = str(parameter.name), context.params.get(str(parameter.name))
         if context.get_parameter_source(name) is not ParameterSource.COMMANDLINE or name in ANSWERED:
             continue
+        if name == "requests" and context.params.get("purpose") is not None:
+            continue  # the purpose's own stream is told instead
         option = [parameter.opts[-1]] if isinstance(parameter, click.Option) else []
         for one in value if isinstance(value, list | tuple) else [value]:
             words += [*option, str(one)]
@@ -220,7 +264,14 @@ def _as_list(text: str | None) -> str | None:
 def _plan(run: Config) -> Plan:
     section, groups = run.plan, run.grouping.groups
     given = partial(
-        make, section.kind, groups, section.budget, section.passes, seed=section.seed, shards=section.shards
+        make,
+        section.kind,
+        groups,
+        section.budget,
+        section.passes,
+        seed=section.seed,
+        shards=section.shards,
+        window=run.training.window,
     )
     if section.kind != "tree":  # all others take no time that a bar could show
         return given()
@@ -244,7 +295,9 @@ def _group(
     return grouping.make(method, slices, groups, limits=limits, seed=seed, **related).counts()
 
 
-def _recommended(run: Config, scored: PlanScore, max_passes: float | None, target: float) -> Recommendation:
+def _recommended(
+    run: Config, scored: PlanScore, max_passes: float | None, target: float, company: int
+) -> Recommendation:
     clients = run.client_count()
 
     def group(method: str, slices: int, groups: int) -> Counts:
@@ -252,5 +305,8 @@ def _recommended(run: Config, scored: PlanScore, max_passes: float | None, targe
 
     # Without a limit, a recommendation may cost as much as the given setting and no more.
     cap = scored.plan.passes if max_passes is None else max_passes
+    # A window changes what is learnt, so it is tried only to keep within a limit, and never against a wish.
+    given = run.training.window
+    windows = WINDOWS if max_passes is not None and given is None else (given,)
     with progress("Searching settings") as done:
-        return recommend(scored, clients, group, cap, target, done)
+        return recommend(scored, clients, group, cap, target, done, windows, company)

@@ -71,6 +71,12 @@ def unlearn(
     retrain: Annotated[
         bool, typer.Option("--retrain/--no-retrain", help="Follow the run's retraining policy afterwards.")
     ] = True,
+    heads: Annotated[
+        bool,
+        typer.Option(
+            "--heads/--no-heads", help="Make the client's statistics anew for solved heads afterwards."
+        ),
+    ] = True,
     as_json: AsJson = False,
 ) -> None:
     """Delete records, slices or a client: modules that saw them stop serving at once and are destroyed.
@@ -84,7 +90,7 @@ def unlearn(
             raise InputError(f"--subject stands alone; {FORMS}")
         from fedsgt.cli.commands.unlearn_subject import unlearn_subject
 
-        unlearn_subject(runs, subject, key, dry_run, retrain, as_json)
+        unlearn_subject(runs, subject, key, dry_run, retrain, as_json, heads)
         return
     if len(runs) > 1:
         raise InputError(f"{len(runs)} runs are given; only --subject takes several")
@@ -103,6 +109,8 @@ def unlearn(
         answer = forget(run, deletions, key, as_json)
         if answer.pending is not None:
             raise typer.Exit(PENDING)
+        if heads:
+            renew_and_tell(run, answer.number, quiet=as_json)
         if retrain:
             follow_policy(run, answer.number)
 
@@ -133,6 +141,30 @@ def _confirm(folder: RunFolder, deletions: Sequence[Deletion], key: str | None, 
         raise InputError(f"this deletes everything that {listed} has; add --yes; nothing was changed")
     if not typer.confirm(f"Delete everything that {listed} has in {folder.path}?", err=True):
         raise InputError("not confirmed; nothing was changed")
+
+
+def renew_and_tell(run: Run, request: int, quiet: bool = False) -> None:
+    """Make new statistics in place of those that a deletion ended, and print the accuracy of what is served.
+
+    The deletion is in force in any case; heads of the other clients' statistics answer meanwhile.
+    """
+    from fedsgt.api.session import has_torch
+    from fedsgt.cli.commands.heads import renew
+    from fedsgt.reporting.accuracy import accuracy_after
+
+    if not run.config.heads.solve or run.config.data.partition == "remote" or not has_torch():
+        return
+    with in_force(request):
+        try:
+            made = renew(run)
+        except InputError as error:  # the deletion is done all the same, and other heads answer
+            typer.echo(f"fedsgt: heads are not solved again: {error}", err=True)
+            return
+        if not made or quiet:
+            return
+        found = accuracy_after(run.folder, patient=True).now
+        accuracy = "" if found is None else f", {found.accuracy:.1%} right"
+        typer.echo(f"heads      solved again with what the client has left{accuracy}")
 
 
 def follow_policy(run: Run, request: int) -> None:

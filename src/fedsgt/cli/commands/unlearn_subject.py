@@ -19,11 +19,17 @@ if TYPE_CHECKING:
 
 
 def unlearn_subject(
-    runs: Sequence[Path], ids: Sequence[str], key: str | None, dry_run: bool, retrain: bool, as_json: bool
+    runs: Sequence[Path],
+    ids: Sequence[str],
+    key: str | None,
+    dry_run: bool,
+    retrain: bool,
+    as_json: bool,
+    heads: bool = True,
 ) -> None:
     """Delete the ids in all runs, and print one answer that says what happened where."""
     from fedsgt.api.run import Run
-    from fedsgt.cli.commands.unlearn import follow_policy, preview_request
+    from fedsgt.cli.commands.unlearn import follow_policy, preview_request, renew_and_tell
     from fedsgt.cli.views.progress import progress
     from fedsgt.cli.views.subjects import preview_text, subject_json, subject_text
     from fedsgt.reporting.accuracy import accuracy_after, known_accuracy
@@ -50,10 +56,14 @@ def unlearn_subject(
         else:
             typer.echo("\n\n".join(map(subject_text, outcomes, changes)))
         code = exit_code(outcomes)
-        if retrain and code in (0, PENDING) and not any(found.stopped for found in outcomes):
+        if code in (0, PENDING) and not any(found.stopped for found in outcomes):
             for found in outcomes:
                 if found.receipt is not None and found.receipt.pending is None:
-                    follow_policy(Run(found.folder), found.receipt.position)
+                    run = Run(found.folder)
+                    if heads:
+                        renew_and_tell(run, found.receipt.position, quiet=as_json)
+                    if retrain:
+                        follow_policy(run, found.receipt.position)
         if code:
             raise typer.Exit(code)
 

@@ -1,4 +1,4 @@
-"""`fedsgt verify`: train the served modules again from retained data, and compare every bit."""
+"""`fedsgt verify`: make the served modules and statistics again from retained data, and compare every bit."""
 
 from __future__ import annotations
 
@@ -29,6 +29,8 @@ def verify(
     as_json: AsJson = False,
 ) -> None:
     """Rebuild the served modules from retained data, with deleted records absent, and compare their hashes.
+
+    Statistics, from which heads are solved, are made again and compared too.
 
     Exit code 0 if all are the same, 1 if one is not, 3 if some cannot be compared on this machine.
     """

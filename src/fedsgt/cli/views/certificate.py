@@ -28,6 +28,7 @@ def certificate_text(certificate: Certificate) -> str:
         f"destroyed      {counted(len(certificate.destroyed), 'artefact')}"
         + (f": {listed}" if listed else ""),
         f"served         {counted(len(served.modules), 'module')} of {counted(len(served.groups), 'group')}",
+        *_heads(certificate),
         *(f"source         {_source(source)}" for source in certificate.sources),
         *_keys(certificate),
         f"configuration  {certificate.configuration.config_hash}",
@@ -47,6 +48,19 @@ def _hit(certificate: Certificate) -> list[str]:
     if certificate.format == 1:
         return ["groups hit     not named: the certificate is of format 1"]
     return ["groups hit     " + (", ".join(sorted(certificate.groups_hit, key=int)) or "none")]
+
+
+def _heads(certificate: Certificate) -> list[str]:
+    """Return a line on the statistics from which heads are solved; none for formats that do not say."""
+    heads = certificate.served.heads
+    if heads is None:
+        return []
+    if not heads.chains:
+        return ["solved heads   none: no statistics count"]
+    bare = [chain.records for chain in heads.chains if chain.chain == "backbone"]
+    behind = f", the bare backbone's of {counted(bare[0], 'record')}" if bare else ""
+    clients = counted(len(heads.marks), "client")
+    return [f"solved heads   {counted(len(heads.chains), 'chain')}, from statistics of {clients}{behind}"]
 
 
 def _source(source: SourceFile) -> str:

@@ -55,5 +55,10 @@ def comparison_text(found: Comparison) -> str:
         f"after N: after N requests;{spread} none: nothing is served",
         f"mean: over all requests, no service counted as a guess ({found.chance:.1%})",
         "served: requests withstood; passes: training over all the data, retraining included",
+        *(
+            ["forward: forward passes over the data for statistics of heads; three take as long as one above"]
+            if "forward" in headers
+            else []
+        ),
     ]
     return "\n".join(lines)

@@ -43,6 +43,7 @@ def answer_json(folder: RunFolder, answer: Receipt, change: AccuracyChange | Non
         "repeated": answer.repeated,
         "live_modules": served,
         "live_sequences": len(prefixes),
+        "solved_heads": _solved(folder),
         "accuracy": None if change is None else change.to_json(),
         "certificate": None if answer.certificate is None else str(answer.certificate),
         "key_changes": list(answer.key_changes),
@@ -61,23 +62,23 @@ def answer_text(folder: RunFolder, answer: Receipt, change: AccuracyChange | Non
         f"files      {counted(len(files), 'file')} of the run {gone}destroyed or cut",
         *(f"source     {source_text(source)}" for source in answer.sources),
     ]
-    if served:
+    solved = _solved(folder)
+    if served or solved:
         lines += [
-            f"serving    {counted(served, 'module')} in {counted(len(prefixes), 'sequence')}, "
-            f"the longest of {counted(max(map(len, prefixes)), 'group')}",
+            f"serving    {_serving_text(prefixes, served, solved)}",
             f"accuracy   {_accuracy_text(folder, change)}",
         ]
     if answer.certificate is not None:
         lines.append(f"certificate {answer.certificate}")
-    return Text("\n").join([*_urgent(folder, answer, bool(served), change), *map(Text, lines)])
+    return Text("\n").join([*_urgent(folder, answer, bool(served or solved), change), *map(Text, lines)])
 
 
 def _urgent(folder: RunFolder, answer: Receipt, served: bool, change: AccuracyChange | None) -> list[Text]:
     """Return what somebody must act on: red for at once, yellow for soon."""
     lines = [Text(f"the deletion is in force; {answer.pending}", URGENT)] if answer.pending else []
     if not served:
-        words = f"EXHAUSTED: no module is live, nothing is served; next: fedsgt retrain {folder.path}"
-        return [*lines, Text(words, URGENT)]
+        exhausted = "EXHAUSTED: no module is live, nothing is served"
+        return [*lines, Text(f"{exhausted}; next: {_remedy(folder)}", URGENT)]
     if change is None:
         return lines
     if change.fell_far and change.now is not None and change.before is not None:
@@ -88,6 +89,34 @@ def _urgent(folder: RunFolder, answer: Receipt, served: bool, change: AccuracyCh
     if change.better is not None:
         lines.append(Text(f"{change.better.words()}", SOON))
     return lines
+
+
+def _remedy(folder: RunFolder) -> str:
+    """Return what brings back a run that serves nothing."""
+    from fedsgt.reporting.heads import a_record_is_left
+    from fedsgt.serving.heads import solves
+
+    if not a_record_is_left(folder.live()):
+        return "no record is left to learn from"
+    heads = f"fedsgt heads {folder.path}, or " if solves(folder.config) else ""
+    return f"{heads}fedsgt retrain {folder.path}"
+
+
+def _solved(folder: RunFolder) -> bool:
+    """Whether solved heads answer, those of the other clients at least."""
+    from fedsgt.reporting.heads import solved_heads_answer
+
+    return solved_heads_answer(folder, folder.live())
+
+
+def _serving_text(prefixes: list[tuple[int, ...]], served: int, solved: bool) -> str:
+    if not served:
+        return "no module is live; the bare backbone answers with a solved head"
+    heads = ", and the bare backbone, with solved heads" if solved else ""
+    return (
+        f"{counted(served, 'module')} in {counted(len(prefixes), 'sequence')}, "
+        f"the longest of {counted(max(map(len, prefixes)), 'group')}{heads}"
+    )
 
 
 def _accuracy_text(folder: RunFolder, change: AccuracyChange | None) -> str:
@@ -189,8 +218,11 @@ def dry_run_text(found: Impact) -> str:
     names = ["-".join(map(str, prefix)) for prefix in found.dying]
     shown = ", ".join(names[:MODULES_NAMED]) + (", ..." if len(names) > MODULES_NAMED else "")
     lines = [*problem_lines(found.problems), "dry run: nothing was changed"]
-    if not after.live_counts.modules:
-        lines.append("NOTHING WOULD BE LEFT TO SERVE: every module would be dead")
+    if after.exhausted:
+        why = "no record would be left" if before.solved else "every module would be dead"
+        lines.append(f"NOTHING WOULD BE LEFT TO SERVE: {why}")
+    elif not after.live_counts.modules:
+        lines.append("every module would be dead; the bare backbone would answer with a solved head")
     lines += [
         f"would delete   {counted(found.records, 'record')}; groups hit: {_listed(found.groups)}",
         *(f"  client       {share_text(share)}" for share in found.changes.clients),
@@ -207,6 +239,8 @@ def dry_run_text(found: Impact) -> str:
     if before.accuracy is not None:
         lines.append(_row(f"accuracy, {STRATEGY_NAMES[found.strategy]}", _accuracy(before), _accuracy(after)))
         lines.append(_row("  95 % interval", _interval(before), _interval(after)))
+        if after.solved:
+            lines.append("accuracy then is expected: it is that of solved heads as they are now")
     if after.better is not None:
         lines.append(f"then {after.better.words()}")
     return "\n".join(lines)
@@ -224,7 +258,9 @@ def _row(name: str, now: object, then: object) -> str:
 
 
 def _requests_left(state: ServingState) -> str:
-    return f"{state.requests_left:.1f}" if math.isfinite(state.requests_left) else "no end"
+    if math.isfinite(state.requests_left):
+        return f"{state.requests_left:.1f}"
+    return "never" if state.solved else "no end"
 
 
 def _accuracy(state: ServingState) -> str:

@@ -15,13 +15,17 @@ from fedsgt.config import Config
 from fedsgt.planning.planner import PlanScore
 from fedsgt.planning.recommend import Recommendation
 from fedsgt.plans import Estimate
+from fedsgt.plans.scoring.whole_clients import withstood_words
+from fedsgt.plans.statistics_cost import StatisticsCost
 from fedsgt.words import counted, counted_passes, counted_range, shown_bytes
 
 ROWS = 11  # most rows of the curves, so that all fits one screen
 WIDEST = 18  # columns of a bar
+NOTHING = "the plan has no modules, so nothing is trained and nothing can die"
+LABELS = 10  # taken where the configuration does not say; they make little of a statistic's size
 
 
-def show_score(run: Config, scored: PlanScore) -> None:
+def show_score(run: Config, scored: PlanScore, features: int) -> None:
     """Print curves, deletion rate, cost, traffic and storage of a setting."""
     console, plan = Console(highlight=False), scored.plan
     console.print(
@@ -30,7 +34,7 @@ def show_score(run: Config, scored: PlanScore) -> None:
         f" {counted(len(plan.sequences), 'sequence')} ({plan.kind}{_shards(run)})[/bold]\n"
     )
     console.print(_curves(scored, _Bars(console, scored)))
-    console.print(_facts(run, scored))
+    console.print(_facts(run, scored, features))
 
 
 def show_recommendation(advice: Recommendation, options: list[str]) -> None:
@@ -50,19 +54,23 @@ def show_recommendation(advice: Recommendation, options: list[str]) -> None:
     ]
     words += ["--plan", best.kind, "--grouping", best.method]
     words += ["--passes", f"{best.passes:g}"] if best.passes is not None else []
+    words += ["--window", str(best.window)] if best.window is not None else []
     # One line without markup, so that it can be copied into a shell.
     console.print(f"Look closer with: {shlex.join(words)}", soft_wrap=True, markup=False)
 
 
-def score_json(run: Config, scored: PlanScore, advice: Recommendation | None) -> dict[str, Any]:
+def score_json(
+    run: Config, scored: PlanScore, advice: Recommendation | None, features: int
+) -> dict[str, Any]:
     """Return the setting, its score and the recommendation, for programs."""
     setting = {
         "clients": run.client_count(),
         "slices": run.slices_per_client(),
         "groups": run.grouping.groups,
         "grouping": run.grouping.method,
+        "window": run.training.window,
     }
-    result = {"setting": setting, **scored.to_json()}
+    result = {"setting": setting, **scored.to_json(), "statistics": _statistics_json(run, scored, features)}
     if advice is not None:
         best = advice.best
         result["recommendation"] = {
@@ -72,6 +80,7 @@ def score_json(run: Config, scored: PlanScore, advice: Recommendation | None) ->
             "settings_searched": advice.searched,
             "slices": best.slices,
             "grouping": best.method,
+            "window": best.window,
             **best.score.to_json(),
         }
     return result
@@ -123,15 +132,17 @@ def _curves(scored: PlanScore, bars: _Bars) -> Table:
     return table
 
 
-def _facts(run: Config, scored: PlanScore) -> Table:
+def _facts(run: Config, scored: PlanScore, features: int) -> Table:
     table = Table(box=None, pad_edge=False, show_header=False)
     table.add_column(style="bold")
     table.add_column()
     for name, fact in (
         ("\ndeletion rate", "\n" + _rate(scored)),
+        ("whole clients", _whole_clients(run, scored)),
         ("training", _cost(scored)),
         ("per client", _traffic(scored)),
         ("storage", _storage(scored)),
+        *_statistics(run, scored, features),
     ):
         table.add_row(name, fact)
     for note in _notes(run):
@@ -160,23 +171,30 @@ def _notes(run: Config) -> Iterator[str]:
 
 
 def _rate(scored: PlanScore) -> str:
+    if not scored.plan.modules:
+        return NOTHING
     if math.isinf(scored.deletion_rate):
         fact = "never exhausted: some first group is never hit"
     else:
         fact = f"{scored.deletion_rate:,.2f} requests until nothing is live, of single slices"
-    rate = scored.deletion_rate_clients
-    if rate is not None:
-        error = "" if rate.exact else f" (standard error {rate.stderr:.2g})"
-        fact += f"; {rate:.2f}{error} of whole clients" if math.isfinite(rate) else "; never by whole clients"
     below = next((count for count, alive in enumerate(scored.curves.alive) if alive < 0.9), None)
     tail = f"P(alive) falls below 90% at request {below}" if below else "P(alive) stays at 90% or more"
     return f"{fact}; in this stream {tail}"
 
 
+def _whole_clients(run: Config, scored: PlanScore) -> str:
+    if not scored.plan.modules:
+        return NOTHING
+    rate = scored.deletion_rate_clients
+    error = "" if rate.exact else f" (standard error {rate.stderr:.2g})"
+    return f"withstands {withstood_words(rate, run.client_count())}{error}"
+
+
 def _cost(scored: PlanScore) -> str:
     requests, even = scored.stream.requests, scored.break_even
     passes = counted_passes(scored.plan.passes)
-    fact = f"{passes} over the data, once; FedAvg {scored.fedavg_rounds} (cannot forget)"
+    window = "" if scored.plan.window is None else f" with window {scored.plan.window}"
+    fact = f"{passes} over the data{window}, once; FedAvg {scored.fedavg_rounds} (cannot forget)"
     if requests:
         fact += f"; FedRetrain {scored.fedretrain_passes} for {counted(requests, 'request')}"
         fact += f", dearer from request {max(even, 1)} on" if even <= requests else ", still cheaper"
@@ -186,6 +204,31 @@ def _cost(scored: PlanScore) -> str:
 def _storage(scored: PlanScore) -> str:
     modules = len(scored.plan.modules)
     return f"{counted(modules, 'module')}, {shown_bytes(modules * scored.module_bytes)}"
+
+
+def _statistics_cost(run: Config, scored: PlanScore) -> StatisticsCost | None:
+    """Return the cost of the statistics from which heads are solved; None if the run solves none."""
+    heads, plan = run.heads, scored.plan
+    if not heads.solve:
+        return None
+    strategy = run.serving.strategy
+    return StatisticsCost.of(len(plan.modules), plan.sequences, heads.when, heads.share, strategy)
+
+
+def _statistics(run: Config, scored: PlanScore, features: int) -> list[tuple[str, str]]:
+    cost = _statistics_cost(run, scored)
+    if cost is None:
+        return []
+    size = shown_bytes(cost.bytes(run.client_count(), features, run.data.labels or LABELS))
+    return [("statistics", f"{cost.words()}; {size}")]
+
+
+def _statistics_json(run: Config, scored: PlanScore, features: int) -> dict[str, Any] | None:
+    cost = _statistics_cost(run, scored)
+    if cost is None:
+        return None
+    size = cost.bytes(run.client_count(), features, run.data.labels or LABELS)
+    return {**cost.to_json(), "features": features, "bytes": size}
 
 
 def _traffic(scored: PlanScore) -> str:

@@ -8,7 +8,6 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from fedsgt.plans import STRATEGY_NAMES
 from fedsgt.words import counted, printable
 
 if TYPE_CHECKING:
@@ -51,7 +50,4 @@ def _by(found: Predictions) -> str:
     if found.accuracy is not None:
         one = found.accuracy
         right = f"; {one.accuracy:.1%} right (95 % interval {one.low:.1%} to {one.high:.1%})"
-    return (
-        f"{counted(len(found), 'record')} by {STRATEGY_NAMES[found.strategy]} of "
-        f"{counted(len(found.detail.sequences), 'sequence')}, ledger position {found.position}{right}"
-    )
+    return f"{counted(len(found), 'record')} by {found.by()}, ledger position {found.position}{right}"

@@ -13,32 +13,62 @@ if TYPE_CHECKING:
 
 
 def verification_text(found: Verification) -> str:
-    """Return the verdict, a line for each module, and what else the reader must know."""
-    if not found.modules:
+    """Return the verdict, a line for each module and each wrong statistic, and what else matters."""
+    if not found.modules and not found.statistics:
         nothing = f"no module is served at ledger position {found.position}: there is nothing to verify"
         return "\n".join([nothing, *_remarks(found)])
-    lines = [_verdict(found), "", f"{'module':<14}{'groups':<16}verdict"]
+    lines = [f"{'module':<14}{'groups':<16}verdict"] if found.modules else []
     for module in found.modules:
         reason = "" if module.verdict == "same" else f": {module.reason}"
-        groups = " ".join(map(str, module.groups))
-        lines.append(f"{module.key[:12]:<14}{groups:<16}{module.verdict}{reason}")
-    return "\n".join([*lines, "", _counts(found), *_remarks(found)])
+        lines.append(f"{module.key[:12]:<14}{_groups(module.groups):<16}{module.verdict}{reason}")
+    wrong = [statistic for statistic in found.statistics if statistic.verdict != "same"]
+    # Thousands may be right, and those need no line each.
+    lines += [f"{one.file}, of client {one.client}: {one.verdict}: {one.reason}" for one in wrong]
+    listed = ["", *lines] if lines else []
+    return "\n".join([_verdict(found), *listed, "", *_statistics(found), _counts(found), *_remarks(found)])
+
+
+def _groups(groups: Sequence[int]) -> str:
+    return " ".join(map(str, groups))
 
 
 def _verdict(found: Verification) -> str:
-    bad = {module.verdict for module in found.modules} - {"same", "not comparable"}
+    modules = {module.verdict for module in found.modules} - {"same", "not comparable"}
+    statistics = {statistic.verdict for statistic in found.statistics} - {"same", "not comparable"}
+    bad = modules | statistics
     if bad and bad <= {"damaged", "missing"}:
         what = " and ".join(sorted(bad))
+        if not modules:
+            return f"FAILED: {what} statistics, which no head is solved from; fedsgt heads makes them again"
         return f"FAILED: {what} modules, which are not served; fedsgt retrain makes them again"
     if found.failed:
         return "FAILED: something is there, or was, that the retained data does not account for"
     if not found.passed:
         return "UNDECIDED: verify on a machine like the one that trained"
-    return "passed: every module looked at is, bit for bit, what the retained data gives"
+    if not found.statistics:
+        return "passed: every module looked at is, bit for bit, what the retained data gives"
+    what = "every module looked at" if found.modules else "every statistic looked at"
+    also = ", and so is every statistic" if found.modules else ""
+    return f"passed: {what} is, bit for bit, what the retained data gives{also}"
+
+
+def _statistics(found: Verification) -> Iterator[str]:
+    """Yield a line on the statistics, from which heads are solved; none if the run has none."""
+    if found.statistics:
+        chains = len({statistic.file.split("/")[1] for statistic in found.statistics})
+        number = f"{counted(len(found.statistics), 'statistic')} of {counted(chains, 'chain')}"
+        same = found.statistic_counts.get("same", 0)
+        if same == len(found.statistics):
+            yield f"{number} made again: the same, bit for bit"
+        else:
+            others = [f"{count} {verdict}" for verdict, count in found.statistic_counts.items()]
+            yield f"{number}: {', '.join(others)}"
+    if found.waiting:
+        yield f"{counted(found.waiting, 'statistic')} not made yet; fedsgt heads makes them"
 
 
 def _counts(found: Verification) -> str:
-    counts = ", ".join(f"{number} {verdict}" for verdict, number in found.counts.items())
+    counts = ", ".join(f"{number} {verdict}" for verdict, number in found.counts.items()) or "no module"
     return (
         f"{counts}; of {counted(found.served, 'module')} served at ledger position {found.position}, "
         f"in {found.seconds:.0f} s"

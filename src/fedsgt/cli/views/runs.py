@@ -142,7 +142,8 @@ def _traffic(folder: RunFolder) -> dict[str, Any] | None:
     if found is None:
         return None
     mean = {what: found.mean(what) for what in ("messages", "modules", "down", "up")}
-    expected = paper_rounds(folder.description, folder.config.training.rounds)
+    training = folder.config.training
+    expected = paper_rounds(folder.description, training.rounds, training.window)
     return {**asdict(found), "mean": mean, "paper_rounds": expected}
 
 

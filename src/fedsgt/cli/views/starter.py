@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import tomli_w
 
+from fedsgt.planning.purpose import PASSES, Purpose, Setting
 from fedsgt.words import counted, counted_range, printable
 
 if TYPE_CHECKING:
@@ -15,6 +16,11 @@ if TYPE_CHECKING:
 TINY_VIT, SMALL_TEXT_MODEL = "fedsgt/tiny-vit", "sentence-transformers/all-MiniLM-L6-v2"
 TEST_SHARE = 0.2
 MOST_SHOWN, LONGEST_LINE = 5, 100
+_KINDS = {
+    Purpose.RECORDS: "records",
+    Purpose.CLIENTS: "whole clients",
+    Purpose.BOTH: "records and of whole clients",
+}
 
 
 @dataclass(frozen=True)
@@ -22,8 +28,7 @@ class Sizes:
     """Numbers that the data can carry: every slice and every group gets records."""
 
     clients: int
-    slices: int
-    groups: int
+    setting: Setting
 
 
 def starter_text(source: str, found: Found, sizes: Sizes, backbone: str | None) -> str:
@@ -32,7 +37,7 @@ def starter_text(source: str, found: Found, sizes: Sizes, backbone: str | None) 
         f"# A run of FedSGT on {printable(source)}. `fedsgt init` looked at the data once, and nothing\n"
         "# looks again later: change here what it got wrong. docs/configuration.md lists all keys.",
         "[data]\n" + _data(source, found, sizes),
-        _grouping(sizes),
+        grouping_text(sizes.setting),
         _model(found, backbone),
         _training(found),
     ]
@@ -50,9 +55,15 @@ def found_lines(source: str, found: Found, sizes: Sizes, backbone: str) -> list[
         f"  id       {_id_words(found)}",
         f"  clients  {_client_words(found, sizes)}",
         f"  test     {_test_words(found)}",
-        f"  groups   {sizes.groups}, of {counted(sizes.slices, 'slice')} a client",
+        f"  groups   {sizes.setting.groups}, of {counted(sizes.setting.slices, 'slice')} a client",
+        f"  for      {purpose_words(sizes.setting)}",
         f"  model    {printable(backbone)}",
     ]
+
+
+def purpose_words(setting: Setting) -> str:
+    """Return what the settings are for, and how much they withstand."""
+    return f"deletions of {_KINDS[setting.purpose]}: {setting.withstands()}"
 
 
 def _data(source: str, found: Found, sizes: Sizes) -> str:
@@ -93,15 +104,27 @@ def _clients(found: Found, sizes: Sizes) -> list[str]:
     ]
 
 
-def _grouping(sizes: Sizes) -> str:
+def grouping_text(setting: Setting) -> str:
+    """Return the sections of the groups and of the plan."""
+    lines = [
+        f"# For deletions of {_KINDS[setting.purpose]}: `fedsgt init --for` writes other settings.",
+        "[grouping]",
+        _entry("groups", setting.groups, "L: a deletion removes one of these, or all that its client is in"),
+        _entry("slices", setting.slices, "S: parts of a client's data; each part is in one group"),
+    ]
+    if setting.limits is not None:
+        lines.append(
+            _entry("limits", setting.limits, "groups that a client may be in: few, for it may leave")
+        )
+    if setting.seed:
+        lines.append(_entry("seed", setting.seed, "the first with which every group has two clients"))
     return "\n".join(
         [
-            "[grouping]",
-            _entry("groups", sizes.groups, "L: a deletion removes one of these"),
-            _entry("slices", sizes.slices, "S: parts of a client's data; each part is in one group"),
+            *lines,
             "",
             "[plan]",
-            _entry("kind", "rotations", "or tree: the same service for less training; see fedsgt plan"),
+            _entry("kind", "tree", "or rotations, as in the paper; see `fedsgt plan`"),
+            _entry("passes", PASSES, "over the data, at most: as many as FedAvg takes in ten rounds"),
         ]
     )
 

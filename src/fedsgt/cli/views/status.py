@@ -90,6 +90,8 @@ class StatusView:
 
     def _tree(self, found: RunStatus) -> list[Text]:
         drawn = tree_rows(found.sequences)
+        if not drawn:
+            return []
         lines = [Text("sequences: live modules of all, and their groups in order", "bold")]
         lines += [self._row(found, row) for row in drawn[:SEQUENCES]]
         lines.append(_legend(found, drawn))
@@ -146,9 +148,18 @@ def _legend(found: RunStatus, drawn: list[TreeRow]) -> Text:
 def headline(run: Path, found: RunStatus) -> Text:
     """Return the numbers of live modules and groups in one line."""
     level = found.live_counts
+    if not found.modules:
+        return Text(f"{run}: the plan has no modules", "bold")
     if found.exhausted:
         what = "EXHAUSTED: no module is live" if found.begun else "no module is trained yet"
         return Text(f"{run}: {what}", "bold red")
+    if found.heads is not None and not level.modules:
+        right = "" if found.accuracy is None else f": {found.accuracy.accuracy:.1%}"
+        return Text.assemble(
+            (f"{run}: ", "bold"),
+            ("no module is live", "bold yellow"),
+            f"; the bare backbone answers with a head of {counted(found.heads.records, 'record')}{right}",
+        )
     return Text.assemble(
         (f"{run}: ", "bold"),
         (f"{level.modules} of {counted(found.modules, 'module')} live", "bold green"),
@@ -171,12 +182,17 @@ def accuracy_lines(run: Path, found: RunStatus) -> list[Text]:
 def status_line(run: Path, found: RunStatus) -> str:
     """Return a change in one line, for `--watch` into a file."""
     ahead = found.forecast
-    alive = "" if found.exhausted else f"; P(alive after {len(ahead.alive) - 1} more) {ahead.alive[-1]:.1%}"
+    chance = "module alive" if found.solved else "alive"
+    alive = "" if found.exhausted else f"; P({chance} after {_last(found)} more) {ahead.some_module[-1]:.1%}"
     served = counted(len(found.past.requests), "request")
     right = "" if found.accuracy is None else f"; accuracy {found.accuracy.accuracy:.1%}"
     bad = len(found.health.problems)
     problems = f"; {counted(bad, 'module')} with a problem" if bad else ""
     return f"position {found.position}: {headline(run, found).plain}, {served} served{alive}{right}{problems}"
+
+
+def _last(found: RunStatus) -> int:
+    return len(found.forecast.alive) - 1
 
 
 def _requests(found: RunStatus) -> list[RenderableType]:
@@ -206,21 +222,24 @@ def _requests(found: RunStatus) -> list[RenderableType]:
 
 
 def _ahead(found: RunStatus) -> list[RenderableType]:
-    if found.exhausted:
+    if not found.live_counts.modules:  # what is left, if anything, is not changed by further requests
         return []
     forecast, ahead = found.forecast, found.evaluation.expected if found.evaluation else []
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("further requests", "P(still alive)", "expected live groups"):
+    # With solved heads something answers in any case.
+    chance = "P(a module alive)" if found.solved else "P(still alive)"
+    for name in ("further requests", chance, "expected live groups"):
         table.add_column(name, justify="right")
     if ahead:
-        table.add_column("expected accuracy, if alive", justify="right")
-    last = len(forecast.alive) - 1
+        name = "expected accuracy" if found.solved else "expected accuracy, if alive"
+        table.add_column(name, justify="right")
+    last = _last(found)
     step = math.ceil(last / AHEAD)  # at most so many rows, whatever --requests says
     for count in sorted({*range(step, last + 1, step), last}):
         expected = found.expected_accuracy(count)
         table.add_row(
             str(count),
-            percent(forecast.alive[count]),
+            percent(forecast.some_module[count]),
             estimate(forecast.live_groups[count]),
             *([expected_percent(expected) if expected else ""] if ahead else []),
         )
@@ -245,16 +264,29 @@ def _facts(found: RunStatus) -> Table:
 
 
 def facts(found: RunStatus) -> list[tuple[str, str]]:
-    """Return the expected exhaustion, the most fragile groups and the policy, each in words."""
-    left = found.forecast.requests_left
-    ends = "never exhausted: some first group has no records to delete"
-    if math.isfinite(left):
-        ends = f"about {left:.1f} further requests until nothing is live, the last one counted"
-    told = [] if found.exhausted else [("exhaustion", ends), ("fragile", _fragile(found))]
+    """Return the solved heads, the expected exhaustion, fragile groups and the policy, each in words."""
+    told = [] if found.heads is None else [("heads", found.heads.words())]
+    if not found.exhausted:
+        told.append(("exhaustion", _exhaustion(found)))
+    if found.fragile:
+        told.append(("fragile", _fragile(found)))
     policy = found.policy
     threshold = "" if policy.threshold is None else f" {policy.threshold:g}"
     state = {True: f"due: {policy.reason}", False: "not due", None: f"unknown: {policy.reason}"}[policy.due]
     return [*told, ("policy", f"{policy.retrain}{threshold}; {state}")]
+
+
+def _exhaustion(found: RunStatus) -> str:
+    """Return in words when nothing is left to answer, and when no module is left."""
+    left = found.forecast.until_no_module
+    what = "no module" if found.solved else "nothing"
+    about = f"about {left:.1f} further requests until {what} is live, the last one counted"
+    if found.solved:
+        never = "never exhausted while a record is left"
+        return f"{never}; {about}" if found.live_counts.modules and math.isfinite(left) else never
+    if math.isfinite(left):
+        return about
+    return "never exhausted: some first group has no records to delete"
 
 
 def _fragile(found: RunStatus) -> str:

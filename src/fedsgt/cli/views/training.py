@@ -17,6 +17,7 @@ from fedsgt.engine.events import (
     ModuleFinished,
     Note,
     RoundFinished,
+    StatisticsMade,
     WorkBegun,
 )
 from fedsgt.engine.tally import Tally, print_lines
@@ -53,12 +54,14 @@ class Bars:
             case WorkBegun():
                 self._begin(event)
             case ClientUpdated():
-                self.progress.advance(self.bars["records"], event.records)
+                self.progress.advance(self.bars["records"], event.work)
             case RoundFinished():
                 self.progress.advance(self.bars["rounds"])
             case ModuleFinished():
                 self.progress.advance(self.bars["phases"])
                 self.progress.update(self.bars["sequences"], completed=len(self.tally.finished))
+            case StatisticsMade():
+                self._made(event)
             case ClientTrouble():
                 self._print(f"client {event.client}: {event.what}")
             case Note():
@@ -69,6 +72,13 @@ class Bars:
             left = self.tally.checking.left
             self.bars["checking"] = self.progress.add_task("checking", total=100, left=left)
         self.progress.update(self.bars["checking"], completed=int(100 * share), visible=share < 1)
+
+    def _made(self, event: StatisticsMade) -> None:
+        self.tally.making.told(event.made / event.wanted)
+        if "statistics" not in self.bars:
+            left = self.tally.making.left
+            self.bars["statistics"] = self.progress.add_task("statistics", total=event.wanted, left=left)
+        self.progress.update(self.bars["statistics"], completed=event.made, total=event.wanted)
 
     def _begin(self, work: WorkBegun) -> None:
         totals = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Self
 
 from flwr.app import Message, RecordDict
@@ -14,11 +14,13 @@ from fedsgt.config.sections import Engine as Settings
 from fedsgt.engine.events import ClientTrouble, Listener, ignore
 from fedsgt.engine.flower.messages import TrainingAnswer, decode_answer, text_of
 from fedsgt.engine.flower.orders import Connection, DroppedOut, FlowerRound, RunInfo, SentOrder
+from fedsgt.engine.flower.statistics import StatisticGatherer
 from fedsgt.engine.flower.transport import Transport, reason
 from fedsgt.engine.rounds import RefusedUpdate, RoundStarter, check_distance, check_update, updated
-from fedsgt.engine.task import Result, RoundFailed, Task, Update
+from fedsgt.engine.task import Result, RoundFailed, StatisticTask, Task, Update
 from fedsgt.errors import BackboneChanged, InputError
 from fedsgt.files.tensors import Tensors
+from fedsgt.stack.statistics import Statistic
 from fedsgt.words import LONGEST_MESSAGE, counted, printable
 
 ALL_AT_ONCE = 1_000_000  # tasks: the more share a message, the fewer rounds a training takes
@@ -65,6 +67,9 @@ class FlowerEngine:
         if isinstance(finished, RoundFailed):
             raise finished
         return finished
+
+    def statistics(self, tasks: Sequence[StatisticTask]) -> Iterator[tuple[StatisticTask, Statistic]]:
+        return StatisticGatherer(self.transport, self.starter.stack, self.pause).gather(tasks)
 
     def cancel(self, key: str) -> None:
         for opened in (*self.gathered, *self.transport.rounds()):
@@ -156,7 +161,7 @@ class FlowerEngine:
         except RefusedUpdate as refused:
             self._refuse(client, [opened], refused.reason)
             return
-        self.tell(updated(opened.task, update))
+        self.tell(updated(opened.task, update, self.starter.training.window))
         self._settle(opened, client)
 
     def _refuse(self, client: str, rounds: list[FlowerRound], why: str) -> None:

@@ -79,7 +79,7 @@ def encode_order(order: TrainingOrder, encoded: Callable[[Tensors], ArrayRecord]
     }
     arrays = {f"state/{job.key}": job.state for job in order.jobs}
     arrays |= {f"module/{key}": held for key, held in order.modules.items()}
-    return _record(said, arrays, encoded or tensor_record)
+    return record_of(said, arrays, encoded or tensor_record)
 
 
 def decode_order(content: RecordDict) -> TrainingOrder:
@@ -113,22 +113,19 @@ def encode_answer(answer: TrainingAnswer) -> RecordDict:
     }
     said = {"updates": updates, "problems": dict(answer.problems), "lacks": answer.lacks}
     states = {f"state/{key}": update.state for key, update in answer.updates.items()}
-    return _record(said, states, tensor_record)
+    return record_of(said, states, tensor_record)
 
 
 def decode_answer(content: RecordDict, client: str, most_bytes: int) -> TrainingAnswer:
     """Read a client's answer, which may be anything; raise with one line if it cannot be used."""
-    size = size_of(content)
-    # Before anything is unpacked: a small message may claim an array that fills the memory.
-    if size > most_bytes:
-        raise InputError(f"its answer has {size:,} bytes; at most {most_bytes:,} were asked for")
+    check_size(content, most_bytes)
     try:
         said = text_of(content)
         updates = {
             str(key): Update(
                 client,
                 tensors_of(content, f"state/{key}"),
-                _whole(entry["records"]),
+                whole(entry["records"]),
                 float(entry["loss"]),
                 float(entry["seconds"]),
                 float(entry.get("preparing", 0.0)),  # clients of earlier versions do not say it
@@ -139,6 +136,14 @@ def decode_answer(content: RecordDict, client: str, most_bytes: int) -> Training
         return TrainingAnswer(updates, problems, tuple(map(str, said["lacks"])))
     except Exception as error:  # NumPy and JSON have more ways to fail than can be listed
         raise InputError(f"its answer cannot be read ({type(error).__name__}: {str(error)[:200]})") from None
+
+
+def check_size(content: RecordDict, most_bytes: int) -> None:
+    """Raise if a client's answer is larger than any that was asked for."""
+    size = size_of(content)
+    # Before anything is unpacked: a small message may claim an array that fills the memory.
+    if size > most_bytes:
+        raise InputError(f"its answer has {size:,} bytes; at most {most_bytes:,} were asked for")
 
 
 def size_of(content: RecordDict) -> int:
@@ -155,7 +160,7 @@ def size_of(content: RecordDict) -> int:
 
 def text_message(said: Mapping[str, Any]) -> RecordDict:
     """Return the content of a message without tensors."""
-    return _record(said, {}, tensor_record)
+    return record_of(said, {}, tensor_record)
 
 
 def text_of(content: RecordDict) -> dict[str, Any]:
@@ -177,16 +182,18 @@ def tensor_record(tensors: Tensors) -> ArrayRecord:
     return ArrayRecord({key: Array(np.ascontiguousarray(held)) for key, held in tensors.items()})
 
 
-def _record(
+def record_of(
     said: Mapping[str, Any], arrays: Mapping[str, Tensors], encoded: Callable[[Tensors], ArrayRecord]
 ) -> RecordDict:
+    """Return the content of a message with this text and these arrays."""
     content = RecordDict({TEXT: ConfigRecord({"json": json.dumps(said)})})
     for name, tensors in arrays.items():
         content[name] = encoded(tensors)
     return content
 
 
-def _whole(value: Any) -> int:
+def whole(value: Any) -> int:
+    """Return a number of records that a client says; raise if it is none."""
     if type(value) is not int:  # True would pass isinstance
         raise ValueError(f"a number of records is {value!r}")
     return value

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from flwr.app import ArrayRecord
 
+from fedsgt.config.sections import Heads
 from fedsgt.engine.flower.messages import ModuleJob, TrainingOrder, tensor_record
 from fedsgt.engine.rounds import OpenRound, client_seed
 from fedsgt.engine.task import ReadModule, Task
@@ -34,6 +35,8 @@ class RunInfo:
     """Keys of the modules that are in the store and not destroyed."""
     about: Callable[[str], Mapping[str, Any]] = lambda client: {}
     """Description of the run for a client's node."""
+    heads: Heads = field(default_factory=Heads)
+    """Settings that shape statistics."""
     ours: bool = True
     """Whether the nodes are on this machine, so that what they say is believed."""
 
@@ -73,6 +76,17 @@ class DroppedOut(NamedTuple):
     """Whether asking again would not help."""
 
 
+class PackedModules(NamedTuple):
+    """Frozen modules on their way to a node."""
+
+    modules: dict[str, Tensors]
+    """Modules that the node was not sent before."""
+    hashes: dict[str, str]
+    """Hashes of all modules that it needs."""
+    keep: tuple[str, ...]
+    """Keys of the modules that may stay on the node."""
+
+
 class OrderPacker:
     """Makes the orders of one round after another, and knows which modules each client was sent."""
 
@@ -93,20 +107,31 @@ class OrderPacker:
     def check_parents(self, opened: FlowerRound) -> None:
         """Read the modules below a round's; raise what the store raises if one is gone."""
         for key in opened.task.parents:
-            self._frozen(key)
+            self.check_module(key)
+
+    def check_module(self, key: str) -> None:
+        """Read a finished module; raise what the store raises if it is gone."""
+        self._frozen(key)
 
     def order(self, client: str, rounds: Sequence[FlowerRound]) -> TrainingOrder:
         """Make a client's order; each frozen module goes along once, with the first order that needs it."""
-        needed = {key: self._frozen(key) for opened in rounds for key in opened.task.parents}
+        packed = self.pack(client, [key for opened in rounds for key in opened.task.parents])
+        jobs = tuple(_job(client, opened) for opened in rounds)
+        return TrainingOrder(
+            client, jobs, packed.hashes, packed.modules, packed.keep, self.info.about(client)
+        )
+
+    def pack(self, client: str, keys: Iterable[str]) -> PackedModules:
+        """Return what goes along with a message for which a client's node needs these modules."""
+        needed = {key: self._frozen(key) for key in keys}
         held = self.sent.setdefault(client, set())
         # Destroyed modules leave the list, so that the node, which keeps only listed ones, destroys them too.
         held &= self.present
         modules = {key: tensors for key, (tensors, _) in needed.items() if key not in held}
         # Noted before the message is sent; if it is lost, `lost` takes the modules off the list again.
         held.update(modules)
-        jobs = tuple(_job(client, opened) for opened in rounds)
         hashes = {key: found for key, (_, found) in needed.items()}
-        return TrainingOrder(client, jobs, hashes, modules, tuple(sorted(held)), self.info.about(client))
+        return PackedModules(modules, hashes, tuple(sorted(held)))
 
     def encode(self, tensors: Tensors) -> ArrayRecord:
         """Encode tensors once a round, however many clients they go to."""

@@ -16,9 +16,9 @@ class ClientTraffic:
     modules: int = 0
     """Number of updates asked of it: its rounds if each module travelled alone, as in the paper."""
     down: int = 0
-    """Bytes sent to the client."""
+    """Bytes sent to the client, also for statistics."""
     up: int = 0
-    """Bytes received from the client."""
+    """Bytes received from the client, also of statistics."""
 
 
 @dataclass

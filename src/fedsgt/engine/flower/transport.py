@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from flwr.app import Message, RecordDict
@@ -59,6 +59,8 @@ class Transport:
         self.dropped_out: list[DroppedOut] = []
         self.broken: list[tuple[FlowerRound, Exception]] = []
         """Rounds whose parent modules are gone, with the error."""
+        self.early: list[Message] = []
+        """Answers to orders that came while others were waited for."""
         self.failures: Counter[str] = Counter()
         self.looked = time.monotonic()
 
@@ -99,7 +101,9 @@ class Transport:
     def receive(self) -> list[Arrival]:
         """Send what there is room for and return the answers that came; see to late and returned clients."""
         self._send_some()
-        replies = list(self.grid.pull_messages(list(self.unanswered))) if self.unanswered else []
+        replies, self.early = self.early, []
+        if not replies and self.unanswered:
+            replies = list(self.grid.pull_messages(list(self.unanswered)))
         arrivals: list[Arrival] = []
         for reply in replies:
             order = self.unanswered.pop(reply.metadata.reply_to_message_id, None)
@@ -115,6 +119,15 @@ class Transport:
         if self.away or time.monotonic() > self.looked + LOOK_SECONDS:
             self._look_around()
         return arrivals
+
+    def pull(self, names: Collection[str]) -> list[Message]:
+        """Return the answers that came to messages that are no orders; `receive` returns those to orders."""
+        known = {reply.metadata.reply_to_message_id for reply in self.early}
+        orders = self.unanswered.keys() - known
+        # All are asked for: a grid may forget messages that nobody asks for any more.
+        replies = list(self.grid.pull_messages([*names, *orders]))
+        self.early.extend(reply for reply in replies if reply.metadata.reply_to_message_id in orders)
+        return [reply for reply in replies if reply.metadata.reply_to_message_id in names]
 
     def send_again(self, order: SentOrder, lacks: Sequence[str]) -> None:
         """Send an order with the modules that the node has lost, for example by a restart."""

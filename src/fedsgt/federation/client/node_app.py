@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from flwr.app import Context, Message
 
 from fedsgt.engine.flower.messages import TrainingAnswer, TrainingOrder, text_message, text_of
 from fedsgt.engine.flower.node import Node, make_client_app
+from fedsgt.engine.flower.statistic_messages import StatisticAnswer, StatisticOrder
 from fedsgt.errors import BackboneChanged, InputError, ShareableError
 from fedsgt.federation.settings import load_client
 from fedsgt.stack import profile
@@ -26,8 +27,10 @@ CHANGED = (
     "if they changed on purpose, train into a new run"
 )
 LEAVING = "it is deleting records of its slices, and the server's desk has not answered yet"
+PARTIAL = "it was asked for a statistic of a part of its records, which would show too much of them"
 CLIENT = "client"  # key of the node's configuration: the client's settings
-TOLD = {CHANGED, LEAVING}  # problems that the server may read
+Key = TypeVar("Key")
+TOLD = {CHANGED, LEAVING, PARTIAL}  # problems that the server may read
 UNTOLD = "something is wrong on its machine; what it is stands in its own log (executor.log)"
 
 
@@ -50,15 +53,23 @@ class DiscreetNode:
     def train(self, order: TrainingOrder) -> TrainingAnswer:
         with discreet():
             answer = self.trainer.train(order)
-        # Only texts that are known to name no record go to the server; the others stay in this log.
-        for problem in set(answer.problems.values()) - TOLD:
-            print(f"fedsgt: {problem}", file=sys.stderr, flush=True)
-        told = {key: said if said in TOLD else UNTOLD for key, said in answer.problems.items()}
-        return replace(answer, problems=told)
+        return replace(answer, problems=_told(answer.problems))
+
+    def statistics(self, order: StatisticOrder) -> StatisticAnswer:
+        with discreet():
+            answer = self.trainer.statistics(order)
+        return replace(answer, problems=_told(answer.problems))
 
     def check(self) -> None:
         with discreet():
             self.trainer.end()
+
+
+def _told(problems: Mapping[Key, str]) -> dict[Key, str]:
+    """Return problems as the server may read them: texts that are known to name no record; log the others."""
+    for problem in set(problems.values()) - TOLD:
+        print(f"fedsgt: {problem}", file=sys.stderr, flush=True)
+    return {key: said if said in TOLD else UNTOLD for key, said in problems.items()}
 
 
 @contextmanager

@@ -1,13 +1,14 @@
 """Part of a client in a run: it registers its slices, trains on them, and keeps nothing of other clients.
 
-The server decides what to train, but not on which records: slices must be as the client registered them.
+The server decides what to train, but not on which records: slices must be as the client registered them. The
+same holds for statistics, which the client sends only if its settings let it, and as its pins allow.
 """
 
 from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -19,11 +20,13 @@ from fedsgt.data import Client
 from fedsgt.data.sources.files import stamps_of, training_files
 from fedsgt.engine.flower.messages import TrainingAnswer, TrainingOrder
 from fedsgt.engine.flower.node import PoolNode
+from fedsgt.engine.flower.statistic_messages import StatisticAnswer, StatisticOrder
 from fedsgt.engine.pool import Inline, Pool, Processes
 from fedsgt.engine.worker import Setup
 from fedsgt.errors import ShareableError
 from fedsgt.federation.client.module_cache import MODULES, FolderModuleCache
-from fedsgt.federation.client.node_app import CHANGED, LEAVING
+from fedsgt.federation.client.node_app import CHANGED, LEAVING, PARTIAL
+from fedsgt.federation.client.pins import FEW, LEAST_RECORDS, Pins, keep_pins, next_pins, sampled
 from fedsgt.federation.client.records import WITHDRAWN, ClientRecords, Enrolment
 from fedsgt.federation.client.withdraw import under_way
 from fedsgt.federation.settings import SENT_SECTIONS, ClientSettings
@@ -38,7 +41,10 @@ class Session:
 
     signature: str
     run: Config
+    whole: Client
+    """The client without what it has withdrawn itself."""
     client: Client
+    """The client without what the server says was deleted, either."""
     pool: Pool
     node: PoolNode
 
@@ -76,7 +82,7 @@ class ClientTrainer:
             if order.client != order.about["client"]:
                 raise ShareableError(f"an order for client {order.client!r} came here")
             session = self._session(order.about)
-            unfit = self._unfit(session, order)
+            unfit = self._unfit(session, order.about)
             problems = {job.key: unfit[index] for job in order.jobs for index in job.slices if index in unfit}
             try:
                 jobs = tuple(job for job in order.jobs if job.key not in problems)
@@ -86,14 +92,64 @@ class ClientTrainer:
                 raise
             return replace(answer, problems={**answer.problems, **problems})
 
-    def _unfit(self, session: Session, order: TrainingOrder) -> dict[int, str]:
-        """Return the slices that must not be trained on, with the reason."""
-        fingerprints, expected = session.client.fingerprints(), order.about["expect"]
+    def statistics(self, order: StatisticOrder) -> StatisticAnswer:
+        """Make the statistics of an order, but none of slices that changed or are being deleted."""
+        with self.turn, self._awake():
+            if order.client != order.about["client"]:
+                raise ShareableError(f"an order for client {order.client!r} came here")
+            session = self._session(order.about)
+            self.module_cache.keep(order.keep)  # also if no statistic is made
+            declined = self._declined(session)
+            if declined:
+                return StatisticAnswer(declined=declined)
+            unfit = self._unfit(session, order.about)
+            problems = {
+                number: problem
+                for number, asked in enumerate(order.questions)
+                if (problem := _problem(session.client, asked.slices, unfit))
+            }
+            fit = [number for number in range(len(order.questions)) if number not in problems]
+            pins = self._pins(session, order.about) if fit else None
+            try:
+                questions = tuple(order.questions[number] for number in fit)
+                answer = session.node.statistics(replace(order, questions=questions))
+            except BaseException:
+                self._close()  # as in `train`
+                raise
+            # They are on disk before a statistic leaves, so that no stop in between makes the client forget.
+            if pins is not None and answer.statistics:
+                keep_pins(self.own, order.about["run"], pins)
+            made = {fit[number]: found for number, found in answer.statistics.items()}
+            failed = {fit[number]: problem for number, problem in answer.problems.items()}
+            return replace(answer, statistics=made, problems=failed | problems)
+
+    def _declined(self, session: Session) -> str:
+        """Return why the client sends no statistics in this run; empty if it does."""
+        run, client = session.run, session.client
+        if not self.settings.heads:
+            return "its owner does not want it to (heads = false in its settings)"
+        # A statistic has no noise, so it would undo what differential privacy promises.
+        if run.privacy.epsilon is not None:
+            return "the run has privacy.epsilon, and statistics have no noise"
+        if len(sampled(client, client.records, run.heads.share)) < LEAST_RECORDS:
+            return FEW
+        return ""
+
+    def _pins(self, session: Session, about: Mapping[str, Any]) -> Pins:
+        """Return the run's pins after the statistics that are asked for; raise if they must not be made."""
+        erased, leaving = about["erased"]["slices"], under_way(self.own, about["run"])
+        return next_pins(
+            self.own, about["run"], session.run.heads, session.whole, session.client, erased, leaving
+        )
+
+    def _unfit(self, session: Session, about: Mapping[str, Any]) -> dict[int, str]:
+        """Return the slices that must not be used, with the reason."""
+        fingerprints, expected = session.client.fingerprints(), about["expect"]
         found = {
             i: CHANGED for i, fingerprint in enumerate(fingerprints) if fingerprint != expected.get(str(i))
         }
         # A record whose deletion is requested must not be learnt from while the server has not answered.
-        leaving = under_way(self.own, order.about["run"])
+        leaving = under_way(self.own, about["run"])
         for index, part in enumerate(session.client.cut()) if leaving else ():
             if any(self.own.hash_of(record.id) in leaving for record in part):
                 found[index] = LEAVING
@@ -155,7 +211,7 @@ class ClientTrainer:
         run = self._settings(about["settings"])
         setup = Setup.for_clients(run, about["labels"], [client], None, self.module_cache.get, self.own.cache)
         pool: Pool = Processes(setup, run.engine.workers) if run.engine.workers else Inline(setup)
-        return Session(signature, run, client, pool, PoolNode(pool, self.module_cache))
+        return Session(signature, run, whole, client, pool, PoolNode(pool, self.module_cache))
 
     def _sweep(self) -> None:
         """Remove the empty files that mark destroyed activations."""
@@ -192,3 +248,12 @@ class ClientTrainer:
         paths = (self.settings.folder / WITHDRAWN, training_files(self.settings.data.source))
         found = [stamps_of(path) for path in paths if path is not None and path.exists()]
         return [list(stamp) for stamps in found for stamp in stamps]
+
+
+def _problem(client: Client, slices: Sequence[int], unfit: Mapping[int, str]) -> str:
+    """Return why a statistic of these slices must not be made; empty if nothing is wrong."""
+    # Only of all records together: the statistic of a small slice would be close to its records.
+    needed = {index for index, size in enumerate(client.slice_sizes()) if size}
+    if not needed.issubset(slices) or len(set(slices)) < len(slices):
+        return PARTIAL
+    return next((unfit[index] for index in slices if index in unfit), "")

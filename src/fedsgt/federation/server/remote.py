@@ -78,7 +78,9 @@ class RemoteClients:
         abouts = {name: self._about(run, known, name, slices[name]) for name in names if name not in left}
         clients = self._registered(run, known, abouts) | left
         label_names = None if run.data.label_names is None else tuple(run.data.label_names)
-        return ClientData((), labels, label_names, tuple(clients[name] for name in names))
+        return ClientData(
+            (), labels, label_names, tuple(clients[name] for name in names), erased=dict(erased or {})
+        )
 
     @contextmanager
     def engine(self, folder: RunFolder, prepared: Prepared, tell: Listener) -> Iterator[FlowerEngine]:
@@ -110,7 +112,7 @@ class RemoteClients:
             "slices": slices,
             "labels": run.data.label_count,
             "erased": {"slices": sorted(gone.slices), "records": sorted(gone.records)},
-            "settings": run.model_dump(mode="json", include=set(SENT_SECTIONS)),
+            "settings": run.model_dump(mode="json", include=SENT_SECTIONS),
         }
 
     def _check_keys(self, known: Description) -> None:

@@ -29,7 +29,7 @@ app = ServerApp()
 
 @app.main()
 def main(grid: Grid, context: Context) -> None:
-    """Train the run of a configuration, or train modules of a folder again to verify them.
+    """Train a run, make the statistics that it lacks, or train modules of a folder again to verify them.
 
     Events go into the file `progress`, a line of JSON each, with the outcome in the last line; they are
     printed if no such file is given.
@@ -43,6 +43,8 @@ def main(grid: Grid, context: Context) -> None:
     try:
         if given["task"] == "rebuild":
             _rebuild(grid, given, tell, report)
+        elif given["task"] == "heads":
+            _renew_heads(grid, given, tell)
         else:
             _train(grid, given, tell)
     except InputError as error:
@@ -89,6 +91,14 @@ def _train(grid: Grid, given: dict[str, str], tell: Listener) -> None:
                 raise
             tell(Note("another training of this run is still there; waiting for its end"))
             time.sleep(BUSY_SECONDS / 10)
+
+
+def _renew_heads(grid: Grid, given: dict[str, str], tell: Listener) -> None:
+    from fedsgt.build.statistics import renew_statistics
+    from fedsgt.runs.folder import open_run
+
+    folder = open_run(Path(given["output"]))
+    renew_statistics(folder, tell, _access(grid, folder.config.data.partition, given, tell))
 
 
 def _rebuild(grid: Grid, given: dict[str, str], tell: Listener, report: Report) -> None:

@@ -1,4 +1,4 @@
-"""Training and verification by the server's Flower app, for the command that asked for it."""
+"""Training, statistics and verification by the server's Flower app, for the command that asked for it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from fedsgt.config import Config, to_toml
-from fedsgt.engine.events import Listener, from_json
+from fedsgt.engine.events import Listener, StatisticsMade, from_json
 from fedsgt.errors import InputError
 from fedsgt.federation.server.submit import FlowerRun, submit
 from fedsgt.federation.settings import ServerSettings, server_of
@@ -39,6 +39,17 @@ def train_remotely(run: Config, path: Path, tell: Listener) -> RunFolder:
         for line in progress_of(settings, place, given):
             tell(from_json(line))
     return open_run(path)
+
+
+def renew_remotely(run: Config, path: Path, tell: Listener) -> int:
+    """Let the clients make the statistics that are missing, and return how many were made."""
+    settings, made = server_of(run), 0
+    with _folder() as place:
+        for line in progress_of(settings, place, {"task": "heads", "output": str(path.absolute())}):
+            event = from_json(line)
+            made = event.made if isinstance(event, StatisticsMade) else made
+            tell(event)
+    return made
 
 
 def rebuild_remotely(run: Config) -> Callable[[Path, int, Callable[[], None], Progress], NotRebuilt]:

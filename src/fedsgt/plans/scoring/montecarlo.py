@@ -116,7 +116,7 @@ def independent_hits(groups: int, requests: int, prior: NDArray[np.float64] | No
 
 def depth_falls(plan: Plan, hits: Hits) -> NDArray[np.int64]:
     """Return the request at which the last module of each depth dies, for each trial."""
-    deepest = max(module.depth for module in plan.modules)
+    deepest = max((module.depth for module in plan.modules), default=0)
     falls = np.zeros((hits.shape[0], deepest), dtype=np.int64)
     dies: list[NDArray[np.int64]] = []
     for module in plan.modules:

@@ -56,7 +56,7 @@ class RuinAndRecreate:
         while True:
             # In groups trained on, as the cost is counted.
             left = self.passes * sets.groups - sets.cost + TINY
-            affordable = range(2, min(sets.groups, int(left) + 1))
+            affordable = [size for size in range(2, sets.groups) if sets.prices[size] <= left]
             best = max((self._best_addition(sets, size) for size in affordable), default=(0.0, 0, 0))
             if best[0] <= TINY:
                 return
@@ -66,7 +66,9 @@ class RuinAndRecreate:
     def _best_addition(self, sets: TrainedSets, size: int) -> tuple[float, int, int]:
         """Return the largest gain for its cost at this size, with the size and the set."""
         covered = self.scores.outcomes(sets.levels[size])
-        gains = ((self._gain(grown, covered) / size, size, grown) for grown in _growths(sets, size))
+        gains = (
+            (self._gain(grown, covered) / sets.prices[size], size, grown) for grown in _growths(sets, size)
+        )
         return max(gains, default=(0.0, 0, 0))
 
     def _gain(self, mask: int, covered: int) -> float:

@@ -22,6 +22,7 @@ from fedsgt.plans.scoring.scores import horizon, uniform_live
 from fedsgt.plans.tree.level_scores import LevelScores, make_level_scores, requests_compared
 from fedsgt.plans.tree.ruin_and_recreate import RuinAndRecreate
 from fedsgt.plans.tree.trained_sets import TrainedSets, chain_sets, plan_of, rotation_sets
+from fedsgt.window import Window
 
 # Groups up to which trees are searched; a move takes time in proportion to 2**L.
 LARGEST_SEARCHED = 16
@@ -46,6 +47,7 @@ def tree(
     seed: int = 0,
     effort: float = 1.0,
     progress: Progress = ignore,
+    window: Window = None,
 ) -> Plan:
     """Return the cheapest tree whose expected live groups are nowhere below those of `budget` rotations.
 
@@ -55,7 +57,7 @@ def tree(
     train, and the full set once.
     """
     floor = rotations(groups, min(budget or groups, groups))
-    arcs = rotation_sets(groups, floor.roots)
+    arcs = rotation_sets(groups, floor.roots, window)
     if groups > LARGEST_SEARCHED or groups < 3:
         return _unsearched(plan_of(arcs), budget, passes)
     search = _Search(make_level_scores(groups, prior), floor, prior, seed, effort, progress)
@@ -63,7 +65,7 @@ def tree(
         return plan_of(search.cheapest(arcs))
     if budget is None:
         order: list[int] = list(range(groups)) if prior is None else np.argsort(prior, kind="stable").tolist()
-        return plan_of(search.best_within(chain_sets(order, passes), passes, above_floor=False))
+        return plan_of(search.best_within(chain_sets(order, passes, window), passes, above_floor=False))
     # Two searches, each half of the progress shown.
     search.progress = lambda share: progress(share / 2)
     cheapest = search.cheapest(arcs)
@@ -85,7 +87,7 @@ def _unsearched(plan: Plan, budget: int | None, passes: float | None) -> Plan:
     if budget is not None and passes is not None:
         _check_enough(passes, plan.passes, budget)
     while passes is not None and plan.passes > passes + 1e-9:
-        plan = Plan.of(plan.kind, plan.groups, plan.sequences[:-1])
+        plan = Plan.of(plan.kind, plan.groups, plan.sequences[:-1], plan.window)
     return plan
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from fedsgt.plans.plan import Plan, Prefix
 from fedsgt.plans.scoring.subsets import mask_of, members
+from fedsgt.window import Window, groups_used, order_passes
 
 # A new level for each size that changes.
 Changes = dict[int, list[int]]
@@ -21,10 +22,13 @@ class TrainedSets:
     """Number of groups (L)."""
     levels: list[list[int]]
     """Sets of d groups at `levels[d]`, as bit masks; level 0 is empty."""
+    window: Window = None
 
     def __post_init__(self) -> None:
-        # Cost in groups trained on; kept up to date, because a search asks for it at every move.
-        self.cost = sum(size * len(level) for size, level in enumerate(self.levels))
+        self.prices = [groups_used(size, self.window) for size in range(self.groups + 1)]
+        """Cost of a set of each size, in groups trained on."""
+        # Kept up to date, because a search asks for it at every move.
+        self.cost = sum(self.prices[size] * len(level) for size, level in enumerate(self.levels))
 
     @property
     def passes(self) -> float:
@@ -34,17 +38,19 @@ class TrainedSets:
     def replace(self, changes: Changes) -> None:
         """Put the new levels in the place of the present ones."""
         for size, level in changes.items():
-            self.cost += size * (len(level) - len(self.levels[size]))
+            self.cost += self.prices[size] * (len(level) - len(self.levels[size]))
             self.levels[size] = level
 
     def passes_with(self, changes: Changes) -> float:
         """Return the cost in passes if these levels replaced the present ones."""
-        more = sum(size * (len(level) - len(self.levels[size])) for size, level in changes.items())
+        more = sum(
+            self.prices[size] * (len(level) - len(self.levels[size])) for size, level in changes.items()
+        )
         return (self.cost + more) / self.groups
 
     def copy(self) -> TrainedSets:
         """Return a copy whose levels can be changed."""
-        return TrainedSets(self.groups, [list(level) for level in self.levels])
+        return TrainedSets(self.groups, [list(level) for level in self.levels], self.window)
 
     def propose(self, rng: random.Random) -> Changes:
         """Drop a set, add one, or both, at random; return {} if that leaves a set without a parent.
@@ -97,23 +103,24 @@ def each_has_parent(children: Iterable[int], parents: Sequence[int]) -> bool:
     return all(any(parent & child == parent for parent in parents) for child in children)
 
 
-def rotation_sets(groups: int, starts: Iterable[int]) -> TrainedSets:
+def rotation_sets(groups: int, starts: Iterable[int], window: Window = None) -> TrainedSets:
     """Return the sets that rotations from these starts train, all single groups, and the full set once."""
     starts = list(starts)
     levels: list[list[int]] = [[], [1 << group for group in range(groups)]]
     for size in range(2, groups):
         levels.append([mask_of((start + step) % groups for step in range(size)) for start in starts])
     levels.append([(1 << groups) - 1])
-    return TrainedSets(groups, levels[: groups + 1])
+    return TrainedSets(groups, levels[: groups + 1], window)
 
 
-def chain_sets(order: Sequence[int], passes: float) -> TrainedSets:
+def chain_sets(order: Sequence[int], passes: float, window: Window = None) -> TrainedSets:
     """Return the prefixes of one order of all groups, and as many more single groups as the cost allows."""
     groups = len(order)
-    # The order itself costs (L+1)/2 passes; a single group costs 1/L.
-    afford = int((passes - (groups + 1) / 2) * groups + 1e-9)
+    # A single group costs 1/L.
+    afford = int((passes - order_passes(groups, window)) * groups + 1e-9)
     singles = [1 << group for group in order[: 1 + max(0, afford)]]
-    return TrainedSets(groups, [[], singles, *([mask_of(order[:size])] for size in range(2, groups + 1))])
+    longer = [[mask_of(order[:size])] for size in range(2, groups + 1)]
+    return TrainedSets(groups, [[], singles, *longer], window)
 
 
 def plan_of(sets: TrainedSets) -> Plan:
@@ -129,4 +136,4 @@ def plan_of(sets: TrainedSets) -> Plan:
     leaves = [path[mask] for mask in path if mask not in children]
     # Longest first, then by groups: the order of sequences must not depend on how the sets were found.
     leaves.sort(key=lambda leaf: (-len(leaf), leaf))
-    return Plan.of("tree", sets.groups, leaves)
+    return Plan.of("tree", sets.groups, leaves, sets.window)

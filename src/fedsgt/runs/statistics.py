@@ -1,0 +1,198 @@
+"""Statistics of clients' records under chains of modules, from which heads are solved (definition 10).
+
+There is one file for each chain and client. Its name has the mark of the deletions that its records were
+without, so that it stops counting as soon as the ledger has another deletion of that client.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from fedsgt.errors import InputError
+from fedsgt.files.tensors import Tensors, pack, read_note, tensor_hash, unpack
+from fedsgt.plans import Prefix, choose
+from fedsgt.runs.artefacts import BARE, STATISTIC_NAME, STATISTICS
+from fedsgt.runs.dependencies import Dead, FromStatistic
+from fedsgt.runs.folder import RunFolder
+from fedsgt.runs.records_left import records_left
+from fedsgt.runs.state import Live
+from fedsgt.stack import profile
+from fedsgt.stack.statistics import Statistic
+from fedsgt.store import Folder
+
+
+@dataclass(frozen=True, order=True)
+class StatisticName:
+    """One client's statistic under one chain of modules."""
+
+    chain: str
+    """Key of the chain's last module, or `BARE` for the bare backbone."""
+    client: int
+    """Number of the client in the run's description."""
+    mark: str
+    """Mark of the deletions that its records are without."""
+
+    @property
+    def file(self) -> str:
+        """Name of the file in the run's folder."""
+        return f"{STATISTICS}/{self.chain}/{self.client}-{self.mark}.safetensors"
+
+    @property
+    def made_of(self) -> FromStatistic:
+        """Dependence of the file, by which destruction goes too."""
+        return FromStatistic(None if self.chain == BARE else self.chain, self.client, self.mark)
+
+    @classmethod
+    def of_file(cls, path: Path) -> StatisticName | None:
+        """Return the name that a file stands for; None if it is none of a statistic."""
+        found = STATISTIC_NAME.fullmatch(path.name)
+        return None if found is None else cls(path.parent.name, int(found[1]), found[2])
+
+
+def chain_name(live: Live, prefix: Prefix) -> str:
+    """Return the name of the chain of modules along this prefix."""
+    return live.description.keys[prefix] if prefix else BARE
+
+
+def wanted_chains(folder: RunFolder, live: Live) -> list[Prefix]:
+    """Return the chains that are to have statistics, the bare backbone first; none if nothing is solved."""
+    settings = folder.config.heads
+    if not settings.solve:
+        return []
+    prefixes = live.prefixes(folder.present())
+    if settings.when == "serve":
+        return [(), *(prefix for _, prefix, _ in choose(folder.config.serving.strategy, prefixes))]
+    # Chains of one module come first, as they need their heads most.
+    ends = {prefix[:depth] for prefix in prefixes for depth in range(1, len(prefix) + 1)}
+    return [(), *sorted(ends, key=lambda prefix: (len(prefix), prefix))]
+
+
+def missing_statistics(folder: RunFolder, live: Live) -> dict[Prefix, list[StatisticName]]:
+    """Return the statistics that are wanted and not there, by chain."""
+    there, chains = present_statistics(folder), wanted_chains(folder, live)
+    clients = range(len(live.description.clients)) if chains else ()
+    marks = {number: live.mark_of(number) for number in clients if any(records_left(live, number))}
+    found = {}
+    for chain in chains:
+        wanted = (StatisticName(chain_name(live, chain), number, mark) for number, mark in marks.items())
+        found[chain] = [name for name in wanted if name not in there]
+    return {chain: names for chain, names in found.items() if names}
+
+
+def present_statistics(folder: RunFolder) -> set[StatisticName]:
+    """Return the statistics that are there, also those that do not count any more."""
+    place = folder.path / STATISTICS
+    names = (StatisticName.of_file(path) for path in place.glob("*/*") if not path.parent.is_symlink())
+    return {name for name in names if name is not None}
+
+
+def statistics_in_force(folder: RunFolder, live: Live) -> dict[str, list[StatisticName]]:
+    """Return the statistics that count in this state, by the name of their chain, in the order of clients."""
+    dead, found = Dead.at(live), dict[str, list[StatisticName]]()
+    for name in sorted(present_statistics(folder)):
+        if not dead.reaches(name.made_of):
+            found.setdefault(name.chain, []).append(name)
+    return found
+
+
+def counts_in(live: Live, name: StatisticName) -> bool:
+    """Whether the statistic counts: its chain is live, and no deletion has hit its client since."""
+    return not Dead.at(live).reaches(name.made_of)
+
+
+def write_statistic(folder: RunFolder, name: StatisticName, statistic: Statistic, source: str = "") -> None:
+    """Write a statistic; the caller must hold the store's lock and have checked that it counts.
+
+    `source` stands for all that it was made of, by which records may be taken out of it later.
+    """
+    tensors = statistic_tensors(statistic)
+    # Another type of machine may give other bytes, which verification must tell from tampering.
+    told = {"sha256": tensor_hash(tensors), "records": statistic.records, "machine": profile.machine()}
+    Folder(folder.path).write(name.file, pack(tensors, json.dumps(told | {"source": source})))
+
+
+def read_statistic(folder: RunFolder, name: StatisticName) -> Statistic | None:
+    """Return a statistic; None if it is gone or damaged, so that it has to be made anew."""
+    try:
+        data = Folder(folder.path).read(name.file)
+        tensors = unpack(data)
+        if json.loads(read_note(data))["sha256"] != tensor_hash(tensors):
+            return None
+        records, bits = tensors["records"].tolist()
+        return Statistic(tensors["gram"], tensors["cross"], records, bits)
+    except (KeyError, TypeError, ValueError, InputError):
+        return None
+
+
+def discard_all(folder: RunFolder) -> None:
+    """Remove all statistics, also those that count, so that they are made anew."""
+    with folder.publishing():
+        for name in present_statistics(folder):
+            Folder(folder.path).delete(name.file)
+
+
+@dataclass(frozen=True)
+class StatisticNote:
+    """Content of a statistic's header."""
+
+    sha256: str
+    """Hash of the tensors."""
+    records: int
+    machine: Mapping[str, str]
+    """Machine that made it, or that a client's statistic came in at."""
+    source: str
+    """Hash of all that it was made of; empty if that is not known."""
+
+
+def note_of(folder: RunFolder, name: StatisticName) -> StatisticNote | None:
+    """Return what the header of a statistic says, without reading the rest; None if it is gone or damaged."""
+    try:
+        with (folder.path / name.file).open("rb") as file:
+            length = file.read(8)
+            told = json.loads(read_note(length + file.read(int.from_bytes(length, "little"))))
+        machine, source = dict(told.get("machine", {})), str(told.get("source", ""))
+        return StatisticNote(str(told["sha256"]), int(told["records"]), machine, source)
+    except (OSError, KeyError, TypeError, ValueError, InputError, MemoryError, OverflowError):
+        return None
+
+
+def discard_damaged(folder: RunFolder) -> int:
+    """Remove the statistics that count and are damaged, so that they are made anew; return how many.
+
+    All of them are read, which takes about a second for 500 MB.
+    """
+    names = [name for found in statistics_in_force(folder, folder.live()).values() for name in found]
+    damaged = [name for name in names if read_statistic(folder, name) is None]
+    removed = 0
+    for name in damaged:
+        with folder.publishing():  # a whole one may have taken its place meanwhile
+            if (folder.path / name.file).exists() and read_statistic(folder, name) is None:
+                Folder(folder.path).delete(name.file)
+                removed += 1
+    return removed
+
+
+def records_behind(folder: RunFolder, there: Mapping[str, Sequence[StatisticName]]) -> int:
+    """Return the number of records behind the bare backbone's head, by the headers of these statistics."""
+    notes = (note_of(folder, name) for name in there.get(BARE, ()))
+    return sum(note.records for note in filter(None, notes))
+
+
+def statistic_tensors(statistic: Statistic) -> Tensors:
+    """Return the arrays of a statistic, whose hash tells it from others."""
+    counts = np.array([statistic.records, statistic.bits], np.int64)
+    return {"gram": statistic.gram, "cross": statistic.cross, "records": counts}
+
+
+def sum_of(statistics: Iterable[Statistic | None]) -> Statistic | None:
+    """Return the sum of the statistics that are there; None if none is."""
+    total: Statistic | None = None
+    for one in statistics:
+        if one is not None:
+            total = one if total is None else total + one
+    return total

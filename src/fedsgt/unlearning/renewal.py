@@ -1,0 +1,125 @@
+"""New statistics after a deletion (definition 10): what the deleted records added is taken away.
+
+The statistics of the client that a request hits stop counting with the ledger's entry, and their files are
+destroyed with everything else. Before that they are read into memory, where the deleted records are then
+subtracted: k records cost k forward passes for each chain, whatever number is left. A process that is killed
+in between loses nothing but time: then the statistics are made anew.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from fedsgt.build.statistics import (
+    backbone_checked,
+    publish_statistic,
+    record_statistics,
+    renew_statistics,
+    source_hash,
+)
+from fedsgt.build.targets import make_recipe
+from fedsgt.data import Client, Record, Slice
+from fedsgt.engine.events import Listener, StatisticsMade, ignore
+from fedsgt.errors import InputError
+from fedsgt.runs.folder import RunFolder
+from fedsgt.runs.records import load_run_clients
+from fedsgt.runs.state import Live
+from fedsgt.runs.statistics import missing_statistics
+from fedsgt.stack.statistics import Statistic, check_statistic
+from fedsgt.store import StoreError
+from fedsgt.unlearning.outgoing import Outgoing
+
+
+def renew(folder: RunFolder, outgoing: Outgoing | None = None, tell: Listener = ignore) -> int:
+    """Make the statistics that are missing after a deletion, and return how many were made."""
+    made = 0
+    if outgoing is not None and outgoing.statistics:
+        try:
+            with backbone_checked(folder):
+                made = _subtract(folder, outgoing, tell)
+        except StoreError:  # another deletion has destroyed a module
+            made = 0
+    return made + renew_statistics(folder, tell)
+
+
+def _subtract(folder: RunFolder, outgoing: Outgoing, tell: Listener) -> int:
+    """Write statistics without the deleted records, where that is possible and cheaper; return how many."""
+    # Imported here: accepting a request needs no torch.
+    from fedsgt.engine.worker import Setup, Worker
+
+    live = folder.live()
+    divided, missing = _divided(folder, live, outgoing), missing_statistics(folder, live)
+    if not any(name.client in divided for names in missing.values() for name in names):
+        return 0
+    # Without a cache on disk, as nothing of deleted records may be written.
+    clients = [client.left for client in divided.values()]
+    labels, read = live.description.labels, folder.modules.get
+    worker = Worker(Setup.for_clients(folder.config, labels, clients, None, read, None))
+    recipe = make_recipe(folder.config, labels, worker.model, live.description.profile)
+
+    def source_of(client: Client) -> str:
+        return source_hash(recipe, folder.config.heads, client.fingerprints())
+
+    before = {number: source_of(client.whole) for number, client in divided.items()}
+    after = {number: source_of(client.left) for number, client in divided.items()}
+    tasks = [
+        (prefix, name, found)
+        for prefix, names in missing.items()
+        for name in names
+        if name.client in divided and (found := outgoing.of(name, before[name.client])) is not None
+    ]
+    made = 0
+    for prefix, name, found in tasks:
+        client = divided[name.client]
+        chain, gone = live.description.chain(prefix), Slice("", client.gone)
+        taken = worker.statistic_of(chain, client.left.name, gone)
+        if taken is None:  # features depend on the records beside them here
+            break
+        new = _without(found, taken, client.left)
+        made += new is not None and publish_statistic(folder, name, new, after[name.client])
+        tell(StatisticsMade(made, len(tasks)))
+    worker.check()
+    record_statistics(folder)
+    return made
+
+
+class Divided(NamedTuple):
+    """A client before and after deletions."""
+
+    whole: Client
+    """With the records of which its statistics were made."""
+    left: Client
+    gone: tuple[Record, ...]
+
+
+def _divided(folder: RunFolder, live: Live, outgoing: Outgoing) -> dict[int, Divided]:
+    """Return the clients that lost records, by number.
+
+    Those of whom fewer records are left than were deleted are left out: their statistics are made anew.
+    """
+    numbers = outgoing.before.keys()
+    clients = outgoing.clients
+    if not clients:
+        loaded = load_run_clients(folder, live.description, only=numbers)
+        clients = {number: loaded.local[number] for number in numbers}
+    found = {}
+    for number, client in clients.items():
+        before, now = outgoing.before[number], live.deleted[number]
+        whole = client.retained(before.slices, before.records)
+        left = client.retained(now.slices, now.records)
+        kept = {record.id for record in left.records}
+        gone = tuple(record for record in whole.records if record.id not in kept)
+        if 0 < len(gone) < len(left.records):
+            found[number] = Divided(whole, left, gone)
+    return found
+
+
+def _without(before: Statistic, taken: Statistic, client: Client) -> Statistic | None:
+    """Return the statistic without what was taken; None if no records can have the result."""
+    try:
+        found = before - taken
+        empty = Statistic.empty(found.size - 1, found.cross.shape[1], found.bits)
+        check_statistic(found, empty, len(client.records), client.name)
+    except InputError:
+        return None
+    return found
