@@ -115,7 +115,7 @@ def test_a_private_key_is_refused(folder: Path) -> None:
         (
             "letter.json",
             "public.pem",
-            "letter.json: not a certificate of format 1 or 2 (format: Field required)",
+            "letter.json: not a certificate of format 1 to 3 (format: Field required)",
         ),
         ("float.json", "public.pem", "float.json: number 7.0 is not allowed"),
         ("twice.json", "public.pem", "twice.json: key 'body' stands twice"),
