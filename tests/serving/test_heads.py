@@ -68,7 +68,9 @@ def features(folder: RunFolder, prefix: tuple[int, ...], contents: list[bytes]) 
 def by_hand(folder: RunFolder, prefix: tuple[int, ...], rows: Sequence[Row], contents: list[bytes]) -> Floats:
     """Return probabilities of a ridge regression on the labels of these rows."""
     x = features(folder, prefix, contents_of(rows))
-    y = np.eye(LABELS)[[row.label for row in rows]]
+    labels = [row.label for row in rows]
+    counts = np.bincount(labels, minlength=LABELS)
+    y = np.eye(LABELS)[labels] * np.sqrt(len(labels) / LABELS / np.maximum(counts, 1))
     weights = np.linalg.solve(x.T @ x + np.eye(x.shape[1]), x.T @ y)
     raised = np.exp(8 * features(folder, prefix, contents) @ weights)
     return np.asarray(raised / raised.sum(axis=1, keepdims=True))

@@ -35,26 +35,41 @@ class SolvedHead:
 
 
 def solve(total: Statistic, ridge: float | None = None) -> SolvedHead:
-    """Solve (G + ridge I) W = C; generalised cross-validation chooses `ridge` unless it is given."""
+    """Solve (G + ridge I) W = C; generalised cross-validation chooses `ridge` unless it is given.
+
+    Columns of C are scaled so that a rare label counts as much as a frequent one.
+    """
     if not total.records:
         raise InputError("no record is left to solve a head from")
     one = unit(total.bits)
     # Integers first, so that features of any width are rounded once.
     values, vectors = np.linalg.eigh(total.full_gram() / one**2)
     values = np.maximum(values, 0.0)  # rounding may leave the smallest a little below zero
-    turned = vectors.T @ (total.cross / one)
-    chosen = _cross_validated(values, turned, total.records) if ridge is None else ridge
-    return SolvedHead(vectors @ (turned / (values + chosen)[:, None]), chosen)
+    counts, scales = _balance(total)
+    turned = vectors.T @ (total.cross / one * scales)
+    if ridge is None:
+        ridge = _cross_validated(values, turned, total.records, float((counts * scales**2).sum()))
+    return SolvedHead(vectors @ (turned / (values + ridge)[:, None]), ridge)
 
 
-def _cross_validated(values: Floats, turned: Floats, records: int) -> float:
-    """Return the strength with the smallest generalised cross-validation error."""
+def _balance(total: Statistic) -> tuple[Floats, Floats]:
+    """Return how many records each label has, and by what its column is scaled: 1 if all have equally many."""
+    # The 1 that is appended to the features counts them.
+    counts = total.cross[-1] / unit(total.bits)
+    even = total.records / len(counts)
+    return counts, np.sqrt(np.divide(even, counts, out=np.zeros_like(counts), where=counts > 0))
+
+
+def _cross_validated(values: Floats, turned: Floats, records: int, targets: float) -> float:
+    """Return the strength with the smallest generalised cross-validation error.
+
+    `targets` is the sum of the targets' squares.
+    """
     squares = np.square(turned).sum(axis=1)
 
     def error(ridge: float) -> float:
         shrunk = values + ridge
-        # Each record's target has squares that sum to 1, so the targets' squares sum to the records.
-        residual = records - float((squares * (values + 2 * ridge) / shrunk**2).sum())
+        residual = targets - float((squares * (values + 2 * ridge) / shrunk**2).sum())
         freedom = records - float((values / shrunk).sum())
         return max(residual, 0.0) / freedom**2
 
