@@ -95,7 +95,7 @@ def test_cross_validation_chooses_nearly_the_best_strength() -> None:
 
 @pytest.mark.parametrize("bits", [12, 16])
 def test_quantisation_costs_next_to_nothing(bits: int) -> None:
-    """Against the same equations in float64, on features that are no multiples of anything, ten turns of them."""
+    """Against the same equations in float64, on features turned in ten ways."""
     features, labels = digits()
     train, test = slice(0, 900), slice(900, None)
     lost = []

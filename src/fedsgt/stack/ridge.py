@@ -53,7 +53,7 @@ def solve(total: Statistic, ridge: float | None = None) -> SolvedHead:
 
 
 def _balance(total: Statistic) -> tuple[Floats, Floats]:
-    """Return how many records each label has, and by what its column is scaled: 1 if all have equally many."""
+    """Return how many records each label has, and what its column is scaled by: 1 where all are even."""
     # The 1 that is appended to the features counts them.
     counts = total.cross[-1] / unit(total.bits)
     even = total.records / len(counts)
