@@ -20,7 +20,8 @@ def digits() -> tuple[np.ndarray, np.ndarray]:
 def targets(labels: np.ndarray) -> np.ndarray:
     """Return a column for each label, whose entries count more for a rare label."""
     counts = np.bincount(labels, minlength=10)
-    return np.eye(10)[labels] * np.sqrt(len(labels) / 10 / np.maximum(counts, 1))
+    scales: np.ndarray = np.sqrt(len(labels) / 10 / np.maximum(counts, 1))
+    return np.asarray(np.eye(10)[labels] * scales)
 
 
 def statistic(features: np.ndarray, labels: np.ndarray, bits: int = 16) -> Statistic:
@@ -55,9 +56,8 @@ def test_labels_of_equal_number_are_not_scaled_and_an_absent_one_is_never_said()
     chosen = np.concatenate([np.flatnonzero(labels == label)[:20] for label in range(10)])
     ones = np.hstack([features[chosen].astype(float), np.ones((len(chosen), 1))])
     peer = Ridge(alpha=3.0, fit_intercept=False, solver="cholesky").fit(ones, np.eye(10)[labels[chosen]])
-    assert (
-        np.abs(solve(statistic(features[chosen], labels[chosen]), 3.0).weights - peer.coef_.T).max() < 1e-10
-    )
+    found = solve(statistic(features[chosen], labels[chosen]), 3.0)
+    assert np.abs(found.weights - peer.coef_.T).max() < 1e-10
     some = labels < 9
     head = solve(statistic(features[some], labels[some]))
     assert not head.weights[:, 9].any()
