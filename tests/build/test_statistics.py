@@ -8,14 +8,18 @@ from typing import Any
 
 import pytest
 from tiny_deletions import bytes_of
-from tiny_world import Quiet, World
+from tiny_world import Quiet, Row, World, write_rows
 
 from fedsgt.build import statistics as build_statistics
+from fedsgt.build.prepare import Prepared, prepare
 from fedsgt.build.statistics import renew_statistics
 from fedsgt.build.train import train
+from fedsgt.engine.events import ClientTrouble, Event
 from fedsgt.ledger.kinds import Kind
+from fedsgt.proof.verify import verify
 from fedsgt.runs.folder import RunFolder, open_run
-from fedsgt.runs.statistics import missing_statistics, present_statistics, statistics_in_force
+from fedsgt.runs.statistics import missing_statistics, note_of, present_statistics, statistics_in_force
+from fedsgt.unlearning.recovery import recover
 from fedsgt.unlearning.request import Deletion
 from fedsgt.unlearning.unlearn import unlearn
 
@@ -86,3 +90,56 @@ def test_the_ledger_says_that_there_are_new_ones(bare: RunFolder) -> None:
     assert told[-1].body["statistics"] == 40
     renew_statistics(bare)
     assert [entry for entry in bare.ledger.entries() if entry.kind == Kind.STATISTICS] == told
+
+
+def test_a_record_that_vanished_from_a_hit_group_is_in_no_statistic(images: World, tmp_path: Path) -> None:
+    """A training then describes the client without it; the sums must not have it either."""
+    source = tmp_path / "data"
+    write_rows(source, images.rows, "image")
+    config = images.config("heads.solve=true", f"data.source={source}")
+    folder = train(config, tmp_path / "run", Quiet())
+    gone, asked = in_one_group(images, prepare(config))
+    unlearn(folder, [Deletion(asked.client, records=(asked.id,))])
+    shutil.rmtree(source)
+    write_rows(source, images.without([gone]).rows, "image")
+    renew_statistics(folder)
+    live, number = folder.live(), client_number(folder, gone.client)
+    counting = [name for names in statistics_in_force(folder, live).values() for name in names]
+    for name in counting:  # without a training, too, none is made of what the run does not know
+        if name.client == number:
+            (folder.path / name.file).unlink()
+    renew_statistics(folder)
+    assert number in {
+        name.client for names in missing_statistics(folder, folder.live()).values() for name in names
+    }
+    retrained = train(config, tmp_path / "run", Quiet(), recover)
+    found = statistics_in_force(retrained, retrained.live())
+    records = retrained.description.clients[number].records
+    assert {
+        note.records
+        for names in found.values()
+        for name in names
+        if name.client == number and (note := note_of(retrained, name))
+    } == {sum(records)}
+    assert verify(retrained).passed
+
+
+def in_one_group(images: World, prepared: Prepared) -> tuple[Row, Row]:
+    """Return records of two clients in one group."""
+    first, *others = images.inside(prepared, 0)
+    return first, next(row for row in others if row.client != first.client)
+
+
+def client_number(folder: RunFolder, name: str) -> int:
+    return [client.name for client in folder.description.clients].index(name)
+
+
+def test_a_client_with_too_many_records_for_a_sum_is_refused_by_name(
+    bare: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(build_statistics, "most_of_a_client", lambda clients, bits: 0)
+    told: list[Event] = []
+    assert renew_statistics(bare, told.append) == 0
+    troubles = [event for event in told if isinstance(event, ClientTrouble)]
+    assert {event.client for event in troubles} == {"c0", "c1", "c2", "c3"}
+    assert "sums of 16 bits could overflow" in troubles[0].what

@@ -17,7 +17,7 @@ def test_there_is_a_forward_pass_for_each_chain_and_the_bare_backbone() -> None:
     assert (cost().chains, cost().forward_passes) == (101, 101)
     assert (cost("serve").chains, cost("serve", strategy="long").chains) == (11, 2)
     assert cost(share=0.5).forward_passes == 50.5
-    assert cost("serve", strategy="long").training_passes == 2 / 3
+    assert cost("serve", strategy="long").training_epochs == 2 / 3
 
 
 def test_bytes_are_those_of_the_arrays() -> None:
@@ -31,5 +31,5 @@ def test_bytes_are_those_of_the_arrays() -> None:
 
 
 def test_passes_in_words() -> None:
-    assert passes_words(1) == "1 forward pass, as long as 0.333 of training"
-    assert passes_words(37) == "37 forward passes, as long as 12.3 of training"
+    assert passes_words(1) == "1 forward pass, as long as 0.333 epochs of training"
+    assert passes_words(37) == "37 forward passes, as long as 12.3 epochs of training"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from fedsgt.runs.statistics import (
     StatisticName,
     counts_in,
     missing_statistics,
+    most_of_a_client,
     note_of,
     present_statistics,
     read_statistic,
@@ -22,7 +24,9 @@ from fedsgt.runs.statistics import (
     statistics_in_force,
     sum_of,
     wanted_chains,
+    write_statistic,
 )
+from fedsgt.stack.statistics import most_records
 from fedsgt.unlearning.request import Deletion
 from fedsgt.unlearning.unlearn import accept
 
@@ -84,7 +88,27 @@ def test_a_damaged_file_is_as_if_it_were_not_there(folder: RunFolder) -> None:
     for damaged in (data[:-8], data[:4], b"", data[:-1] + bytes([data[-1] ^ 1])):
         file.write_bytes(damaged)
         assert read_statistic(folder, name) is None
-    assert sum_of([None, whole, None]) is whole
-    assert sum_of([None]) is None
     file.unlink()
     assert (read_statistic(folder, name), note_of(folder, name)) == (None, None)
+
+
+def test_a_sum_leaves_out_what_is_damaged_and_what_would_overflow(folder: RunFolder) -> None:
+    names = [name for name in sorted(present_statistics(folder)) if name.chain == BARE]
+    parts = [read_statistic(folder, name) for name in names]
+    total, used = sum_of(folder, names)
+    assert used == names
+    assert total is not None
+    assert total.records == sum(part.records for part in parts if part is not None)
+    first, second = parts[:2]
+    assert first is not None
+    assert second is not None
+    (folder.path / names[1].file).write_bytes(b"")
+    most = most_records(first.bits)
+    write_statistic(folder, names[2], replace(first, records=most - first.records + 1))
+    total, used = sum_of(folder, names)
+    assert used == [names[0], *names[3:]]
+    assert sum_of(folder, names[1:2]) == (None, [])
+
+
+def test_no_sum_over_as_many_clients_can_overflow() -> None:
+    assert most_of_a_client(7, 16) * 7 <= most_records(16) < (most_of_a_client(7, 16) + 1) * 7

@@ -14,6 +14,7 @@ from fedsgt.runs.artefacts import BARE
 from fedsgt.runs.folder import RunFolder, open_run
 from fedsgt.runs.state import NOTHING_DELETED
 from fedsgt.runs.statistics import missing_statistics, present_statistics
+from fedsgt.stack import profile
 from fedsgt.unlearning import outgoing as outgoing_module
 from fedsgt.unlearning.outgoing import Outgoing
 from fedsgt.unlearning.renewal import renew
@@ -65,3 +66,15 @@ def test_an_error_is_of_no_importance(folder: RunFolder, monkeypatch: pytest.Mon
     found = Outgoing()
     assert unlearn(folder, [Deletion("c0", slices=(0,))], outgoing=found).pending is None
     assert found.statistics == {}
+
+
+def test_nothing_is_taken_out_of_a_statistic_of_another_machine(
+    folder: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may have rounded otherwise, so that a part of the deleted records would stay in the sum."""
+    monkeypatch.setattr(profile, "machine", lambda: {"cpu": "another", "system": "", "architecture": ""})
+    found = Outgoing()
+    unlearn(folder, [Deletion("c0", slices=(0,))], outgoing=found)
+    assert found.statistics == {}
+    assert renew(folder, found) > 0
+    assert not missing_statistics(folder, folder.live())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Protocol
 
@@ -36,10 +36,12 @@ class ClientAccess(Protocol):
         known: Description | None = None,
         erased: Mapping[int, DeletedData] | None = None,
         registers: Registers | None = None,
+        asked: Collection[int] | None = None,
     ) -> ClientData:
         """Return the clients as far as they are known here, without erased records.
 
-        `registers` has the ids that the clients of a known run registered.
+        `registers` has the ids that the clients of a known run registered. With `asked`, clients of other
+        numbers may be as they were described, without a look at their records.
         """
 
     def engine(self, folder: RunFolder, prepared: Prepared, tell: Listener) -> AbstractContextManager[Engine]:
@@ -58,6 +60,7 @@ class LocalClients:
         known: Description | None = None,
         erased: Mapping[int, DeletedData] | None = None,
         registers: Registers | None = None,
+        asked: Collection[int] | None = None,
     ) -> ClientData:
         if run.data.partition == "remote":
             raise InputError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from fedsgt.build.client_access import LocalClients
 from fedsgt.config import Config
@@ -27,6 +27,7 @@ class GivenClients(LocalClients):
         known: Description | None = None,
         erased: Mapping[int, DeletedData] | None = None,
         registers: Registers | None = None,
+        asked: Collection[int] | None = None,
     ) -> ClientData:
         if known is None:
             return deal_given(run, self.records)

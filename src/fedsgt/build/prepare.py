@@ -119,7 +119,7 @@ def prepare_clients(run: Config, data: ClientData, known: Description | None = N
         prepared = _assemble(run, data, test, model, known.grouping_made(), plan, known)
     # Checked before any training: an update from another backbone or profile could never be verified.
     for client in data.remote:
-        _check_reproducible(client, prepared.recipe)
+        check_reproducible(client, prepared.recipe)
     return prepared
 
 
@@ -202,7 +202,7 @@ def describe(prepared: Prepared, known: Description | None = None, as_of: int = 
     )
 
 
-def _check_reproducible(client: RemoteClient, recipe: Recipe) -> None:
+def check_reproducible(client: RemoteClient, recipe: Recipe) -> None:
     """Check that a client's machine has the server's backbone and execution profile.
 
     Otherwise its updates could not be reproduced elsewhere.

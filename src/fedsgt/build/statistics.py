@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from fedsgt.build.client_access import LOCAL, ClientAccess
-from fedsgt.build.prepare import Prepared, describe, prepare_again
+from fedsgt.build.prepare import Prepared, check_reproducible, describe, prepare_again
 from fedsgt.build.targets import Recipe
 from fedsgt.config.sections import Heads
 from fedsgt.data import AnyClient
@@ -21,6 +21,7 @@ from fedsgt.engine.task import Engine, StatisticTask
 from fedsgt.errors import BackboneChanged, InputError
 from fedsgt.files.encoding import canonical_json, frames
 from fedsgt.ledger.kinds import Kind
+from fedsgt.runs.description import Description
 from fedsgt.runs.folder import RunFolder
 from fedsgt.runs.records import ClientData
 from fedsgt.runs.register import Registers
@@ -30,11 +31,14 @@ from fedsgt.runs.statistics import (
     counts_in,
     discard_all,
     missing_statistics,
+    most_of_a_client,
+    note_of,
     statistics_in_force,
     write_statistic,
 )
 from fedsgt.stack.statistics import Statistic
-from fedsgt.store import StoreError
+from fedsgt.store import Folder, StoreError
+from fedsgt.words import counted
 
 CHANGED = (
     "its records changed without a deletion since the run was made, so that it has no statistics: if records "
@@ -83,11 +87,14 @@ def make_statistics(folder: RunFolder, prepared: Prepared, engine: Engine, tell:
         number: source_hash(prepared.recipe, settings, prepared.clients[number].fingerprints())
         for number in {name.client for name in tasks.values()}
     }
-    made = 0
+    most, made = most_of_a_client(len(prepared.clients), settings.bits), 0
     tell(StatisticsMade(0, len(tasks)))
     try:
         for task, statistic in engine.statistics(list(tasks)):
             name = tasks[task]
+            if statistic.records > most:
+                tell(ClientTrouble(task.client, _too_many(statistic.records, most, settings.bits)))
+                continue
             made += publish_statistic(folder, name, statistic, sources[name.client])
             tell(StatisticsMade(made, len(tasks)))
     except StoreError:
@@ -96,6 +103,13 @@ def make_statistics(folder: RunFolder, prepared: Prepared, engine: Engine, tell:
             raise
     record_statistics(folder)
     return made
+
+
+def _too_many(records: int, most: int, bits: int) -> str:
+    return (
+        f"statistic refused: {counted(records, 'record')}, and with more than {most} of each client sums of "
+        f"{bits} bits could overflow; set heads.bits to less"
+    )
 
 
 def source_hash(recipe: Recipe, settings: Heads, fingerprints: Sequence[str]) -> str:
@@ -108,6 +122,20 @@ def source_hash(recipe: Recipe, settings: Heads, fingerprints: Sequence[str]) ->
     shaped = frames("fedsgt.statistic.1", recipe.config_hash, recipe.backbone, computed, repr(settings.share))
     records = frames(settings.bits, len(fingerprints), *fingerprints)
     return hashlib.sha256(shaped + records).hexdigest()
+
+
+def discard_stale(folder: RunFolder, prepared: Prepared) -> None:
+    """Remove the statistics that were made of other records than these.
+
+    A training puts the records of hit groups into the description as they are now, also those that changed
+    without a deletion.
+    """
+    with folder.publishing() as live:
+        for name in [name for names in statistics_in_force(folder, live).values() for name in names]:
+            note, fingerprints = note_of(folder, name), prepared.clients[name.client].fingerprints()
+            now = source_hash(prepared.recipe, prepared.run.heads, fingerprints)
+            if note is not None and note.source not in ("", now):
+                Folder(folder.path).delete(name.file)
 
 
 def publish_statistic(folder: RunFolder, name: StatisticName, statistic: Statistic, source: str) -> bool:
@@ -157,7 +185,8 @@ def _prepared(
     A client whose records changed without a request is told and left out, so that it holds up no other.
     """
     known = live.description
-    data = access.load_clients(folder.config, known, live.deleted, Registers(folder.path, known))
+    registers = Registers(folder.path, known)
+    data = access.load_clients(folder.config, known, live.deleted, registers, lacking)
     prepared = prepare_again(folder.config, data, known, known.plan_made())
     found = describe(prepared, known, known.as_of)
     alike = found.model_copy(update={"clients": known.clients})
@@ -167,11 +196,35 @@ def _prepared(
             f"{folder.path}: {difference} since this run was made, so that no statistics can be made of it; "
             "nothing was changed, and heads that can be solved go on answering"
         )
-    changed = {number for number in lacking if known.client_differs(found, number, live.dead)}
-    for number in sorted(changed):
-        tell(ClientTrouble(known.clients[number].name, CHANGED))
+    changed = set(data.changed)  # those were told
+    for number in sorted(set(lacking) - changed):
+        problem = _problem(live, found, number) or _other_machine(data, number, prepared.recipe)
+        if problem is not None:
+            tell(ClientTrouble(known.clients[number].name, problem))
+            changed.add(number)
     # A deletion buries activations by the fingerprints of the description. Those of other slices, such as one
     # that has lost a record since, would stay.
     described = {fingerprint for client in known.clients for fingerprint in client.slices}
     keeps = all(described.issuperset(client.fingerprints()) for client in prepared.clients)
     return replace(prepared, data=replace(data, changed=frozenset(changed)), keeps_activations=keeps)
+
+
+def _problem(live: Live, found: Description, number: int) -> str | None:
+    """Return why no statistic can be made of a client's records as they are found; None if one can."""
+    known, lost = live.description, set(live.hit_slices())
+    pairs = zip(known.clients[number].slices, found.clients[number].slices, strict=False)
+    # In a dead group, too, a slice is as it was registered unless a deletion took records out of it.
+    moved = any(was != now and was not in lost for was, now in pairs)
+    return CHANGED if moved or known.client_differs(found, number, live.dead) else None
+
+
+def _other_machine(data: ClientData, number: int, recipe: Recipe) -> str | None:
+    """Return why a remote client's statistic could not be made again elsewhere; None if it could."""
+    if not data.remote:
+        return None
+    client = data.remote[number]
+    try:
+        check_reproducible(client, recipe)
+    except InputError as error:
+        return str(error).removeprefix(f"client {client.name}: ")
+    return None

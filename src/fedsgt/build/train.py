@@ -10,7 +10,7 @@ from fedsgt.build.client_access import LOCAL, ClientAccess
 from fedsgt.build.precheck import erasure_problems, requirement_problems
 from fedsgt.build.prepare import Prepared, describe, prepare_clients
 from fedsgt.build.run_build import open_build
-from fedsgt.build.statistics import backbone_checked, make_statistics
+from fedsgt.build.statistics import backbone_checked, discard_stale, make_statistics
 from fedsgt.build.targets import Target
 from fedsgt.config import Config
 from fedsgt.data import Client, Record
@@ -156,6 +156,7 @@ def _build(folder: RunFolder, prepared: Prepared, tell: Listener, access: Client
         if module.reason == MADE_OTHERWISE:  # its bytes are whole, so that the build would keep it
             folder.modules.discard(key)
     discard_damaged(folder)
+    discard_stale(folder, prepared)
     present = {target.key for target in prepared.targets} & health.whole
     missing = [target for target in prepared.targets if target.key not in present]
     tell(work_of(prepared, missing))

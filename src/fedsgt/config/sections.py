@@ -226,7 +226,7 @@ class Heads(Section):
     share: Annotated[float, Field(gt=0, le=1)] = Field(
         1.0, description="share of the records that statistics are made of, chosen by a hash of their ids"
     )
-    bits: Annotated[int, Field(ge=8, le=16)] = Field(
+    bits: Annotated[int, Field(ge=12, le=16)] = Field(
         16, description="bits of a quantised feature; sums are exact whatever their number"
     )
     ridge: Literal["gcv"] | Annotated[float, Field(gt=0)] = Field(

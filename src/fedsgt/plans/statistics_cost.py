@@ -9,8 +9,8 @@ from typing import Any
 from fedsgt.plans.plan import Prefix
 from fedsgt.plans.selection import choose
 
-TRAINING_PASS = 3
-"""Forward passes that take about as long as a pass of training, which goes forward and back."""
+EPOCH = 3
+"""Forward passes that take about as long as an epoch of training, which goes forward and back."""
 BYTES = 8  # of an integer
 
 
@@ -37,9 +37,9 @@ class StatisticsCost:
         return cls(chains, chains * share)
 
     @property
-    def training_passes(self) -> float:
-        """Passes of training that take about as long."""
-        return self.forward_passes / TRAINING_PASS
+    def training_epochs(self) -> float:
+        """Epochs of training, over the whole data, that take about as long."""
+        return self.forward_passes / EPOCH
 
     def bytes(self, clients: int, features: int, labels: int) -> int:
         """Return the size of all statistics of so many clients; the bare backbone has twice the features."""
@@ -55,7 +55,7 @@ class StatisticsCost:
         return {
             "chains": self.chains,
             "forward_passes": self.forward_passes,
-            "training_passes": self.training_passes,
+            "training_epochs": self.training_epochs,
         }
 
 
@@ -66,6 +66,6 @@ def statistic_bytes(features: int, labels: int) -> int:
 
 
 def passes_words(forward: float) -> str:
-    """Return "37 forward passes, as long as 12.3 of training"."""
+    """Return "37 forward passes, as long as 12.3 epochs of training"."""
     passes = "1 forward pass" if forward == 1 else f"{forward:.3g} forward passes"
-    return f"{passes}, as long as {forward / TRAINING_PASS:.3g} of training"
+    return f"{passes}, as long as {forward / EPOCH:.3g} epochs of training"

@@ -295,7 +295,13 @@ _TEST = r"test-[0-9a-f]{16}\.safetensors"
 PREDICTIONS = ArtefactKind(("modules", _KEY, _TEST), _module_part, "predictions")
 # Number of the client, and the mark of the deletions that its records were without.
 STATISTIC_NAME = re.compile(rf"(\d+)-([0-9a-f]{{{MARK_DIGITS}}})\.safetensors")
-STATISTIC = ArtefactKind((STATISTICS, f"({BARE}|{_KEY})", STATISTIC_NAME.pattern), _statistic, "statistic")
+STATISTIC = ArtefactKind(
+    (STATISTICS, f"({BARE}|{_KEY})", STATISTIC_NAME.pattern),
+    _statistic,
+    "statistic",
+    # There are thousands, in a folder for each chain: destruction syncs their folders at its end.
+    destroy=lambda folder, file, dead: file.remove(sync=not file.plain),
+)
 # Features of test records under the bare backbone, which no client's record had a part in.
 BARE_FEATURES = ArtefactKind(
     (STATISTICS, BARE, _TEST), lambda file: Nothing("test records under the bare backbone")

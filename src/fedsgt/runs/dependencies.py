@@ -66,8 +66,14 @@ class StoredFile:
             return self.plain and self.path.lstat().st_size == 0
         return False
 
-    def remove(self) -> None:
-        """Remove the file, or the link itself, and the folders that it leaves empty."""
+    def remove(self, sync: bool = True) -> None:
+        """Remove the file, or the link itself, and the folders that it leaves empty.
+
+        Without `sync` the caller syncs the folders that are left, once for many files of this machine.
+        """
+        if not sync and isinstance(self.root, Folder):
+            self.root.delete(self.name, sync=False)
+            return
         if is_name(self.name):
             self.root.delete(self.name)
             return

@@ -12,6 +12,7 @@ from fedsgt.errors import InputError
 from fedsgt.files.durable import sync_folder
 from fedsgt.runs.artefacts import (
     REGISTRY,
+    STATISTICS,
     ArtefactKind,
     bury_activations,
     claimed_files,
@@ -97,7 +98,10 @@ def _sync_all(folder: RunFolder) -> None:
     """Make all removals durable, also those of an earlier attempt that was killed before it could."""
     objects = folder.modules.objects
     for root in {folder.path.absolute(), *([objects.root] if isinstance(objects, Folder) else [])}:
-        for place in (root, *root.iterdir()) if root.is_dir() else ():
+        places = [root, *root.iterdir()] if root.is_dir() else []
+        statistics = root / STATISTICS
+        places += statistics.iterdir() if statistics.is_dir() and not statistics.is_symlink() else []
+        for place in places:
             if place.is_dir() and not place.is_symlink():
                 sync_folder(place)
 

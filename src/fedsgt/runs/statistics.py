@@ -22,7 +22,7 @@ from fedsgt.runs.folder import RunFolder
 from fedsgt.runs.records_left import records_left
 from fedsgt.runs.state import Live
 from fedsgt.stack import profile
-from fedsgt.stack.statistics import Statistic
+from fedsgt.stack.statistics import Statistic, most_records
 from fedsgt.store import Folder
 
 
@@ -189,10 +189,22 @@ def statistic_tensors(statistic: Statistic) -> Tensors:
     return {"gram": statistic.gram, "cross": statistic.cross, "records": counts}
 
 
-def sum_of(statistics: Iterable[Statistic | None]) -> Statistic | None:
-    """Return the sum of the statistics that are there; None if none is."""
+def sum_of(folder: RunFolder, names: Iterable[StatisticName]) -> tuple[Statistic | None, list[StatisticName]]:
+    """Return the sum of the statistics that are whole, None if none is, and their names.
+
+    One that would make the sum overflow is left out: `most_of_a_client` lets none be written.
+    """
     total: Statistic | None = None
-    for one in statistics:
-        if one is not None:
-            total = one if total is None else total + one
-    return total
+    used = []
+    for name in names:  # one is in memory at a time, as there may be thousands of clients
+        one = read_statistic(folder, name)
+        if one is None or (total is not None and total.records + one.records > most_records(one.bits)):
+            continue
+        total = one if total is None else total + one
+        used.append(name)
+    return total, used
+
+
+def most_of_a_client(clients: int, bits: int) -> int:
+    """Return the number of records of one client up to which no sum over all clients can overflow."""
+    return most_records(bits) // clients

@@ -21,7 +21,6 @@ from fedsgt.runs.state import Live
 from fedsgt.runs.statistics import (
     StatisticName,
     chain_name,
-    read_statistic,
     statistics_in_force,
     sum_of,
 )
@@ -162,14 +161,12 @@ class HeadSolver:
         with self.lock:
             if not names or self._has(live, chain, names):
                 return
-        found = {name: read_statistic(self.folder, name) for name in names}
-        total = sum_of(found.values())
+        total, used = sum_of(self.folder, names)
         head, records = None, 0
         if total is not None and total.records:
             ridge = self.folder.config.heads.ridge
             head, records = solve(total, None if ridge == "gcv" else ridge), total.records
-        whole = tuple(name for name in names if found[name] is not None)
-        held = _Known(names, whole, head, records, live)
+        held = _Known(names, tuple(used), head, records, live)
         with self.lock:
             # A deletion that came in meanwhile must not find the head in memory afterwards.
             if self.now is None or held.counts(self.now):

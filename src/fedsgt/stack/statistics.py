@@ -19,7 +19,6 @@ from fedsgt.words import counted
 Integers: TypeAlias = NDArray[np.int64]
 
 LARGEST_FEATURE = 64.0  # trunks end with a normalisation, whose outputs are far smaller
-FEWEST_BITS, MOST_BITS = 8, 16
 # Sums of products of integers of 16 bits are exact in float64 up to 2**23 records.
 RECORDS_AT_ONCE = 1 << 16
 # Rounding in float64 may make the smallest eigenvalue of a right statistic this much negative.

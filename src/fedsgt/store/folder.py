@@ -44,14 +44,17 @@ class Folder:
             replace_file(path, data)
             self._sync_upwards(path.parent)
 
-    def delete(self, name: str) -> None:
-        """Remove the object and the folders that it leaves empty; one that is not there is fine."""
+    def delete(self, name: str, sync: bool = True) -> None:
+        """Remove the object and the folders that it leaves empty; one that is not there is fine.
+
+        Without `sync` the removal is durable only once the caller has synced the folders that are left.
+        """
         path = self.path(name)
         with reported("delete", path):
             with suppress(FileNotFoundError, NotADirectoryError, IsADirectoryError):
                 os.unlink(path)
             # Synced even if the file was gone: the process that removed it may not have synced its folder.
-            self._prune(path.parent)
+            self._prune(path.parent, sync)
 
     def names(self, prefix: str = "") -> list[str]:
         """Return the names of all objects that start with `prefix`, in order."""
@@ -85,11 +88,12 @@ class Folder:
             if place == self.root:
                 return
 
-    def _prune(self, folder: Path) -> None:
+    def _prune(self, folder: Path, sync: bool = True) -> None:
         while folder != self.root and _remove_if_empty(folder):
             folder = folder.parent
         # Removals further down are durable once the lowest folder that is left is synced.
-        sync_folder(folder)
+        if sync:
+            sync_folder(folder)
 
 
 def _remove_if_empty(folder: Path) -> bool:

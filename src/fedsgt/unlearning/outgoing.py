@@ -10,6 +10,7 @@ from fedsgt.runs.artefacts import BARE
 from fedsgt.runs.folder import RunFolder
 from fedsgt.runs.state import NOTHING_DELETED, DeletedData, Live
 from fedsgt.runs.statistics import StatisticName, note_of, read_statistic, statistics_in_force
+from fedsgt.stack import profile
 from fedsgt.stack.statistics import Statistic
 from fedsgt.unlearning.erase import SourceReader
 
@@ -46,11 +47,13 @@ class Outgoing:
             reader.read(now)
             self.clients = {number: reader.client(number) for number in hit}
         self.before = {number: before.deleted.get(number, NOTHING_DELETED) for number in hit}
-        alive, size = {entry.key for entry in now.modules()} | {BARE}, 0
+        alive, size, here = {entry.key for entry in now.modules()} | {BARE}, 0, profile.machine()
         for chain, names in statistics_in_force(folder, before).items():
             for name in names if chain in alive else ():
                 note = note_of(folder, name) if name.client in hit and size < MOST_BYTES else None
-                found = read_statistic(folder, name) if note is not None else None
+                # Another machine may round otherwise, and a part of the deleted records would stay behind.
+                ours = note is not None and note.machine == here
+                found = read_statistic(folder, name) if ours else None
                 if found is not None and note is not None:
                     self.statistics[name], self.sources[name] = found, note.source
                     size += found.gram.nbytes + found.cross.nbytes

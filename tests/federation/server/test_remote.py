@@ -13,7 +13,10 @@ from client_machines import NAMES, Machines, access_to, remote_config, trained_h
 from flwr.app import Message
 from tiny_world import Quiet, World, made
 
+from fedsgt.build.statistics import renew_statistics
 from fedsgt.build.train import train
+from fedsgt.engine.events import ClientTrouble, Event
+from fedsgt.engine.flower.messages import text_message
 from fedsgt.errors import InputError
 from fedsgt.federation.client.records import ClientRecords
 from fedsgt.federation.keys import known_keys
@@ -24,6 +27,7 @@ from fedsgt.proof.rebuild_process import NotRebuilt, Progress, not_rebuilt
 from fedsgt.proof.verify import verify
 from fedsgt.runs.description import Description
 from fedsgt.runs.folder import RunFolder
+from fedsgt.runs.statistics import missing_statistics, present_statistics
 from fedsgt.unlearning.request import Deletion
 from fedsgt.unlearning.unlearn import recover, unlearn
 
@@ -183,3 +187,49 @@ def test_settings_that_do_not_fit_remote_clients(images: World, machines: Path, 
             train(remote_config(images, override), tmp_path / "run", Quiet(), access=access_to(machines))
     with pytest.raises(InputError, match="train this run with --engine flower"):
         train(remote_config(images), tmp_path / "run", Quiet())
+
+
+def test_a_client_that_cannot_register_holds_up_no_statistics_of_others(
+    images: World, machines: Path, tmp_path: Path
+) -> None:
+    run = remote_config(images, "heads.solve=true")
+    folder = train(run, tmp_path / "run", Quiet(), access=access_to(machines))
+    unlearn(folder, [Deletion("c0", slices=(0,))])
+    for name in present_statistics(folder):
+        if name.client == 1:
+            (folder.path / name.file).unlink()
+
+    def refuse(client: str, asked: Message, answer: Callable[[], Message]) -> Message:
+        if client != "c0":
+            return answer()
+        return Message(text_message({"problem": "not today"}), reply_to=asked)
+
+    grid, told = Machines(machines, refuse), list[Event]()
+    access = RemoteClients(grid, known_keys(machines / "server" / "clients"), told.append, pause=0.01)
+    renew_statistics(folder, told.append, access)
+    assert clients_missing(folder) == {0}
+    assert [event for event in told if isinstance(event, ClientTrouble)] == [ClientTrouble("c0", "not today")]
+    assert {client for client, _ in grid.heard} == {"c0", "c1"}, "nobody else is disturbed"
+
+
+@pytest.mark.parametrize("absent", ["wait", "go-on"])
+def test_a_client_that_is_away_is_left_out_of_new_statistics(
+    images: World, machines: Path, tmp_path: Path, absent: str
+) -> None:
+    """Not even one that has deleted data before, of which the server cannot know what is left."""
+    run = remote_config(images, "heads.solve=true")
+    folder = train(run, tmp_path / "run", Quiet(), access=access_to(machines))
+    unlearn(folder, [Deletion("c0", slices=(0,))])
+    engine = run.engine.model_copy(update={"absent": absent, "timeout": 0.01})
+    soon = RunFolder(folder.path, folder.config.model_copy(update={"engine": engine}), folder.description)
+    grid, told = Machines(machines), list[Event]()
+    grid.connected = {node: name for node, name in grid.connected.items() if name != "c0"}
+    access = RemoteClients(grid, known_keys(machines / "server" / "clients"), told.append, pause=0.01)
+    assert renew_statistics(soon, told.append, access) == 0
+    assert clients_missing(folder) == {0}
+    assert [event.client for event in told if isinstance(event, ClientTrouble)] == ["c0"]
+
+
+def clients_missing(folder: RunFolder) -> set[int]:
+    """Return the numbers of the clients that lack statistics."""
+    return {name.client for names in missing_statistics(folder, folder.live()).values() for name in names}

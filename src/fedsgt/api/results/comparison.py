@@ -191,7 +191,7 @@ class Comparison:
         """Return the short table: its headers, and a row of texts for each system."""
         after = sorted({number for number in SHOWN_AFTER if number < self.requests} | {self.requests})
         headers = ["system", "before", *(f"after {number}" for number in after), "mean", "served", "passes"]
-        # Three of them take about as long as a pass of training.
+        # Three of them take about as long as an epoch of training.
         forward = any(point.forward for point in self.points)
         headers += ["forward"] if forward else []
         rows = [

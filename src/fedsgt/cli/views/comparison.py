@@ -56,7 +56,7 @@ def comparison_text(found: Comparison) -> str:
         f"mean: over all requests, no service counted as a guess ({found.chance:.1%})",
         "served: requests withstood; passes: training over all the data, retraining included",
         *(
-            ["forward: forward passes over the data for statistics of heads; three take as long as one above"]
+            ["forward: forward passes over the data for statistics of heads; three take as long as an epoch"]
             if "forward" in headers
             else []
         ),

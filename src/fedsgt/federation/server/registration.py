@@ -6,13 +6,14 @@ import re
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from flwr.app import Message
 from flwr.serverapp import Grid
 
 from fedsgt.data import RemoteClient
-from fedsgt.engine.events import Listener, Note
+from fedsgt.engine.events import ClientTrouble, Listener, Note
 from fedsgt.engine.flower.messages import size_of, text_message, text_of
 from fedsgt.engine.flower.orders import Connection
 from fedsgt.engine.flower.transport import AWAY, MOST_FAILURES, reason
@@ -28,6 +29,7 @@ class Registration:
     """Asks clients to register as they connect, until each has answered.
 
     `abouts` has the facts about the run that each client is told, `keys` the public keys, both by client.
+    With `strict` a client that cannot register is an error; without, it is told and left out.
     """
 
     def __init__(
@@ -37,10 +39,12 @@ class Registration:
         keys: Mapping[str, str],
         abouts: Mapping[str, Mapping[str, Any]],
         tell: Listener,
+        strict: bool = True,
     ) -> None:
         self.grid, self.connections, self.keys, self.abouts = grid, connections, keys, abouts
-        self.tell = tell
+        self.tell, self.strict = tell, strict
         self.found: dict[str, RemoteClient] = {}
+        self.left_out: set[str] = set()
         self.asked: dict[str, str] = {}
         """Clients that were asked and have not answered, by Flower's id of the message."""
         self.failures: Counter[str] = Counter()
@@ -48,14 +52,15 @@ class Registration:
 
     def missing(self) -> list[str]:
         """Return the clients that have not registered yet."""
-        return [name for name in self.abouts if name not in self.found]
+        return [name for name in self.abouts if name not in self.found and name not in self.left_out]
 
     def run(self, stand_in: Callable[[str], RemoteClient] | None, seconds: float, pause: float) -> None:
         """Let all clients register; after so many seconds, `stand_in` answers for those that have not."""
         deadline = time.monotonic() + seconds
         while self.missing():
             if stand_in is not None and time.monotonic() > deadline:
-                self.found |= {name: stand_in(name) for name in self.missing()}
+                for name in self.missing():
+                    self._find(name, partial(stand_in, name))
                 return
             self._step()
             time.sleep(pause if self.missing() else 0)
@@ -73,8 +78,21 @@ class Registration:
             if client is not None and reply.has_error():
                 self._failed(client, reply)
             elif client is not None:
-                slices = self.abouts[client]["slices"]
-                self.found[client] = read_registration(client, self.keys[client], slices, reply)
+                slices, key = self.abouts[client]["slices"], self.keys[client]
+                self._find(client, partial(read_registration, client, key, slices, reply))
+
+    def _find(self, name: str, register: Callable[[], RemoteClient]) -> None:
+        """Keep the client as it registers, or leave it out if it cannot."""
+        try:
+            self.found[name] = register()
+        except InputError as error:
+            self._leave_out(name, error)
+
+    def _leave_out(self, name: str, error: InputError) -> None:
+        if self.strict:
+            raise error
+        self.tell(ClientTrouble(name, str(error).removeprefix(f"client {name}").lstrip(": ")))
+        self.left_out.add(name)
 
     def _ask(self, name: str, connection: Connection) -> None:
         message = Message(text_message(self.abouts[name]), connection.node, "query.register")
@@ -92,7 +110,7 @@ class Registration:
         # A client that is away may come back and is asked again; a program that failed would fail again.
         self.failures[name] += reply.error.code not in AWAY
         if self.failures[name] >= MOST_FAILURES:
-            raise InputError(f"client {name} cannot register ({reason(reply)})")
+            self._leave_out(name, InputError(f"client {name} cannot register ({reason(reply)})"))
 
 
 def read_registration(name: str, key: str, slices: int, reply: Message) -> RemoteClient:

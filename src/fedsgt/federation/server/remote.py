@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -56,8 +56,12 @@ class RemoteClients:
         known: Description | None = None,
         erased: Mapping[int, DeletedData] | None = None,
         registers: Registers | None = None,  # the clients keep their own
+        asked: Collection[int] | None = None,
     ) -> ClientData:
-        """Let every client register its slices, without the records that were deleted."""
+        """Let every client register its slices, without the records that were deleted.
+
+        With `asked`, only these clients register, and one that cannot is told and marked as changed.
+        """
         labels = run.data.label_count
         if labels is None:
             raise InputError("data.labels: not given; with remote clients the server cannot count them")
@@ -75,11 +79,18 @@ class RemoteClients:
         slices = dict(zip(names, run.slices_per_client(), strict=True))
         gone = {client.name: self._gone(known, client) for client in (known.clients if known else ())}
         left = {name: client for name, client in gone.items() if client is not None}
-        abouts = {name: self._about(run, known, name, slices[name]) for name in names if name not in left}
-        clients = self._registered(run, known, abouts) | left
+        wanted = (set(names) if asked is None else {names[number] for number in asked}) - left.keys()
+        abouts = {name: self._about(run, known, name, slices[name]) for name in names if name in wanted}
+        clients = self._registered(run, known, abouts, strict=asked is None) | left
+        others = {client.name: client for client in (known.clients if known else ())}
         label_names = None if run.data.label_names is None else tuple(run.data.label_names)
         return ClientData(
-            (), labels, label_names, tuple(clients[name] for name in names), erased=dict(erased or {})
+            (),
+            labels,
+            label_names,
+            tuple(clients.get(name) or _as_described(known, others[name]) for name in names),
+            erased=dict(erased or {}),
+            changed=frozenset(number for number, name in enumerate(names) if name not in clients),
         )
 
     @contextmanager
@@ -124,12 +135,13 @@ class RemoteClients:
                 )
 
     def _registered(
-        self, run: Config, known: Description | None, abouts: Mapping[str, Mapping[str, Any]]
+        self, run: Config, known: Description | None, abouts: Mapping[str, Mapping[str, Any]], strict: bool
     ) -> dict[str, RemoteClient]:
         """Ask every client to register once it is connected, until each has answered."""
-        registration = Registration(self.grid, self.nodes, self.keys, abouts, self.tell)
+        registration = Registration(self.grid, self.nodes, self.keys, abouts, self.tell, strict)
         # A training that waits for all waits for their registrations, too.
-        stand_in = partial(self._as_known, known) if run.engine.absent == "go-on" else None
+        waits = strict and run.engine.absent == "wait"
+        stand_in = None if waits else partial(self._as_known, known)
         registration.run(stand_in, run.engine.timeout, self.pause)
         return registration.found
 
@@ -154,10 +166,15 @@ class RemoteClients:
         entry = next((client for client in known.clients if client.name == name), None) if known else None
         if entry is None or known is None or name in self.erased:
             raise InputError(f"client {name} does not answer, and only it can say what it holds now")
-        assert entry.node is not None
-        return RemoteClient(
-            name, tuple(entry.slices), tuple(entry.records), entry.node, known.backbone, known.profile
-        )
+        return _as_described(known, entry)
+
+
+def _as_described(known: Description | None, entry: ClientEntry) -> RemoteClient:
+    """Return a client of a known run as it registered."""
+    assert known is not None
+    assert entry.node is not None
+    slices, records = tuple(entry.slices), tuple(entry.records)
+    return RemoteClient(entry.name, slices, records, entry.node, known.backbone, known.profile)
 
 
 def _public_text(key: bytes) -> str:
