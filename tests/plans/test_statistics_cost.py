@@ -31,5 +31,5 @@ def test_bytes_are_those_of_the_arrays() -> None:
 
 
 def test_passes_in_words() -> None:
-    assert passes_words(1) == "1 forward pass, as long as 0.333 epochs of training"
-    assert passes_words(37) == "37 forward passes, as long as 12.3 epochs of training"
+    assert passes_words(1) == "1 forward pass over the data, as long as 0.333 epochs of training"
+    assert passes_words(37) == "37 forward passes over the data, as long as 12.3 epochs of training"

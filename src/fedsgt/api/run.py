@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
@@ -221,6 +222,8 @@ class Run:
             self._outgoing = [*self._outgoing, outgoing][-MOST_OUTGOING:]
         try:
             self._session.tell_all(tasks.drop_dead)
+            if len(answer.groups) > 1:  # what was expected is of one group
+                before = replace(before, expected=None)
             return self.receipt(answer, accuracy_after(self.folder, before))
         except (KeyboardInterrupt, SystemExit):
             # The deletion is in force, so that no stop may look as if it were not.
@@ -237,7 +240,7 @@ class Run:
 
         self.folder.check_writable()
         self.recover()
-        outgoing, self._outgoing = self._outgoing, []
+        outgoing, self._outgoing, before = self._outgoing, [], self.folder.live().position
         if not outgoing:  # a prediction after a deletion does not wait until all statistics are read
             discard_damaged(self.folder)
         if self.config.data.partition == "remote":
@@ -245,7 +248,8 @@ class Run:
 
             return renew_remotely(self.config, self.path, listener_of(progress))
         made: int = self._session.call(tasks.renew_heads, self.path, outgoing, tell=listener_of(progress))
-        if made:  # the next deletion is then told beside what was served before it
+        # Other heads serve now, or the same ones at another position of the ledger: the accuracy stays known.
+        if made or self.folder.live().position != before:
             accuracy_after(self.folder, patient=True)
         return made
 

@@ -265,8 +265,8 @@ def training_text(path: AnyPath, found: Training) -> str:
     ]
     if found.statistics:
         lines.append(
-            f"{counted(found.statistics, 'statistic')} made now, from which heads are solved; all of them "
-            f"cost {passes_words(found.forward_passes)} over the data, once"
+            f"{counted(found.statistics, 'statistic')} made now, from which heads are solved; all together "
+            f"cost {passes_words(found.forward_passes)}"
         )
     if found.dead:
         lines.append(

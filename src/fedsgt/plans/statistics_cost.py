@@ -66,6 +66,6 @@ def statistic_bytes(features: int, labels: int) -> int:
 
 
 def passes_words(forward: float) -> str:
-    """Return "37 forward passes, as long as 12.3 epochs of training"."""
+    """Return "37 forward passes over the data, as long as 12.3 epochs of training"."""
     passes = "1 forward pass" if forward == 1 else f"{forward:.3g} forward passes"
-    return f"{passes}, as long as {forward / EPOCH:.3g} epochs of training"
+    return f"{passes} over the data, as long as {forward / EPOCH:.3g} epochs of training"

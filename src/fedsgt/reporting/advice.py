@@ -80,9 +80,11 @@ def advise_without_modules(heads: HeadsStatus | None, left: bool) -> Advice:
     )
 
 
-def advise_on_heads(heads: HeadsStatus) -> Advice:
-    """Return advice for a run that lacks statistics."""
+def advise_on_heads(heads: HeadsStatus, unfinished: bool = False) -> Advice:
+    """Return advice for a run that lacks statistics; `unfinished` says that its training was stopped."""
     many = counted(heads.missing, "missing statistic")
+    if unfinished:
+        return Advice("soon", f"Run fedsgt train: it goes on with the training, and makes the {many}.")
     return Advice("soon", f"Run fedsgt heads: it makes the {many}, without which heads know fewer records.")
 
 

@@ -45,6 +45,8 @@ class HeadsStatus:
 
     def words(self) -> str:
         """Return the facts in one sentence."""
+        if not self.statistics and not self.missing:
+            return "none answers: no record is left to solve one from"
         if not self.statistics:
             return f"trained ones answer: no statistic is there, {self._missing()}"
         of = f"{counted(self.statistics, 'statistic')} of {counted(self.chains, 'chain')}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from fedsgt.plans.plan import Prefix
@@ -14,7 +14,7 @@ from fedsgt.reporting.history import LiveCounts, count_live
 from fedsgt.runs.folder import RunFolder
 from fedsgt.runs.health import ModuleHealth, module_health
 from fedsgt.runs.records import load_test
-from fedsgt.runs.records_left import request_chances
+from fedsgt.runs.records_left import records_left, request_chances
 from fedsgt.runs.state import Live
 from fedsgt.serving.accuracy import Accuracy, BetterStrategy, StrategyScores, scored_as, strategy_answers
 from fedsgt.serving.evaluation import probabilities_of_test_records
@@ -105,8 +105,8 @@ def impact(
 ) -> Impact:
     """Preview the deletions, and change nothing.
 
-    Accuracies need torch, and a forward pass of each live prefix that was not evaluated before. Solved heads
-    are taken as they are now, so that the accuracy after the request is an expected one.
+    Accuracies need torch, and a forward pass of each live prefix that was not evaluated before. The accuracy
+    after the request is an expected one where heads are solved: see `_heads_then`.
     """
     now, then, body = preview(folder, deletions)
     health = module_health(folder, now)
@@ -114,7 +114,8 @@ def impact(
     strategy = scored_as(folder.config.serving.strategy)
     scores: list[Scored] = [(None, None), (None, None)]
     if accuracy:
-        scores = _accuracies(folder, now, [before, after], strategy, progress)
+        states = [(now, before), (_heads_then(now, then), after)]
+        scores = _accuracies(folder, now, states, strategy, progress)
     solved = solved_heads_answer(folder, now)
     solved_then = solved and a_record_is_left(then)
     if solved and not solved_then:  # the heads as they are now would still have a score
@@ -138,23 +139,42 @@ def _state(live: Live, prefixes: Prefixes, scored: Scored, solved: bool) -> Serv
     return ServingState(count_live(prefixes), sum(map(bool, prefixes)), left, *scored, solved)
 
 
+def _heads_then(now: Live, then: Live) -> Live:
+    """Return the state whose heads are nearest to those after the request.
+
+    Of clients that lose more than half of their records the statistics are left out; those of others are
+    taken as they are now, as what the deleted records added to them is not known.
+    """
+
+    def keeps_most(number: int) -> bool:
+        return 2 * sum(records_left(then, number)) >= sum(records_left(now, number))
+
+    deleted = {number: gone for number, gone in then.deleted.items() if not keeps_most(number)}
+    return replace(then, deleted={**now.deleted, **deleted})
+
+
 def _accuracies(
     folder: RunFolder,
     live: Live,
-    before_and_after: list[Prefixes],
+    before_and_after: list[tuple[Live, Prefixes]],
     strategy: str,
     progress: Callable[[float], None],
 ) -> list[Scored]:
     """Return accuracy and better strategy with each of these sets of live prefixes; None without torch."""
     # The prefixes of both states are scored at once, as most are the same before and after.
-    wanted = sorted({prefix for prefixes in before_and_after for prefix in prefixes if prefix})
+    wanted = sorted({prefix for _, prefixes in before_and_after for prefix in prefixes if prefix})
     labels = load_test(folder.config, folder.description.labels).labels
     try:
-        predicted = probabilities_of_test_records(folder, live, wanted, progress)
+        found = [
+            StrategyScores.of(
+                strategy_answers(probabilities_of_test_records(folder, live, wanted, progress, state), left),
+                labels,
+            )
+            for state, left in before_and_after
+        ]
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
         return [(None, None), (None, None)]  # not all of it is kept: a preview without accuracies
-    found = [StrategyScores.of(strategy_answers(predicted, left), labels) for left in before_and_after]
     served = folder.config.serving.strategy
     return [(one.strategies.get(strategy), one.better_than(served)) for one in found]

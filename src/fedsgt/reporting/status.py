@@ -100,6 +100,11 @@ class RunStatus:
         """Whether anything was ever trained, as far as the ledger tells."""
         return bool(self.live_counts.modules or self.dead_groups or self.past.requests or self.health.lost)
 
+    @property
+    def unfinished(self) -> bool:
+        """Whether modules that no deletion has hit were never trained."""
+        return not self.health.lost and (self.live_counts.modules or 0) < len(self.health.live.modules())
+
     @cached_property
     def live_modules(self) -> frozenset[Prefix]:
         """Prefixes of all live modules."""
@@ -160,9 +165,9 @@ class RunStatus:
         # A chance of being able to serve at all comes before the accuracy after the same request.
         if minded is not None and minded.urgency == "now":
             return minded
-        # Statistics cost far less than training, so they come first.
+        # Statistics cost far less than training, so they come first, unless training itself makes them.
         if self.heads is not None and self.heads.missing:
-            return advise_on_heads(self.heads)
+            return advise_on_heads(self.heads, self.unfinished)
         if minded is not None and at != 1:
             return minded
         if not self.live_counts.modules:

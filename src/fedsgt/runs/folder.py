@@ -288,12 +288,14 @@ def check_config(path: Path, config: Config) -> RunFolder | None:
     return existing
 
 
-def holds_other_settings(path: Path, config: Config) -> bool:
-    """Whether there is a run in the folder that this configuration may not continue; nothing is opened."""
+def holds_something_else(path: Path, config: Config) -> bool:
+    """Whether the folder holds anything but a run that this configuration may continue; nothing is opened."""
+    if not path.exists() or (path.is_dir() and not any(path.iterdir())):
+        return False
     try:
         return bool(_changed(read_run(path), anchored(config)))
-    except InputError:  # there is no run, or one that cannot be read, which is told to who trains into it
-        return False
+    except InputError:  # no run, or one that this version cannot read
+        return True
 
 
 def _changed(existing: RunFolder, config: Config) -> list[str]:

@@ -265,15 +265,20 @@ def _numbers(kept: Kept) -> int:
 
 
 def probabilities_of_test_records(
-    folder: RunFolder, live: Live, prefixes: Iterable[Prefix], progress: Progress
+    folder: RunFolder,
+    live: Live,
+    prefixes: Iterable[Prefix],
+    progress: Progress,
+    heads_at: Live | None = None,
 ) -> dict[Prefix, Floats]:
     """Return class probabilities of the test records under each of these live prefixes.
 
     They are those of the heads in force; with solved heads, the bare backbone is there as the empty prefix.
 
     Only what no evaluation has kept is computed. `score` then tells what a deletion would leave: pass it the
-    prefixes that remain, which must be among these.
+    prefixes that remain, which must be among these. With `heads_at`, heads are solved from the statistics
+    that count in that state.
     """
     with Evaluator(folder, load_test(folder.config, folder.description.labels)) as evaluator:
         chains = [*([()] if solves(folder.config) else []), *prefixes]
-        return answers_of(folder, live, evaluator.outputs(live, chains, progress))[0]
+        return answers_of(folder, heads_at or live, evaluator.outputs(live, chains, progress))[0]

@@ -179,6 +179,7 @@ class Predictor:
             # the ledger is read once more, and everything is computed again if a module has died, or a
             # statistic of which a head was solved.
             now, serving = self._refresh(), self._serving(health, heads, chosen)
+            floor = sum(weight for index, _, weight in chosen if index == FLOOR)
             if heads.count(now) and self.keys.issuperset(key for one in serving for key in one.keys):
                 return Predictions(
                     tuple(record.id for record in records.records),
@@ -188,8 +189,8 @@ class Predictor:
                     serving,
                     self._problems(health),
                     not chosen,
-                    sum(weight for index, _, weight in chosen if index == FLOOR),
-                    heads.records,
+                    floor,
+                    heads.records if floor else 0,
                     agreed,
                 )
 

@@ -76,6 +76,18 @@ def check_task(name: str, task: str) -> None:
             raise InputError(problem)
 
 
+def feature_width(name: str) -> int | None:
+    """Return the width of a model's features; None if the model is not on this machine."""
+    try:
+        place = locate(name)
+        folder = Path(place) if Path(place).is_dir() else _cached(place)
+        settings = {} if folder is None else read_settings(folder, name)
+    except InputError:
+        return None
+    width = settings.get("hidden_size", settings.get("dim"))
+    return width if isinstance(width, int) else None
+
+
 def read_settings(folder: Path, name: str) -> Mapping[str, Any]:
     """Return the model's own settings, its config.json; `name` is for messages."""
     try:

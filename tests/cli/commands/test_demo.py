@@ -53,7 +53,8 @@ def test_a_demo_of_another_version_is_left_alone(tmp_path: Path) -> None:
     first = fedsgt("demo", *SMALL, cwd=tmp_path)
     assert first.returncode == 0, first.stderr
     assert first.stdout.splitlines()[0] == (
-        "runs/demo: a demo of another version or of other settings, left as it is; this one is in runs/demo-2"
+        "runs/demo: something else, or a demo of another version or settings, left as it is; "
+        "this one is in runs/demo-2"
     )
     assert {file: file.read_bytes() for file in files(tmp_path / "runs" / "demo")} == before
     assert "$ fedsgt verify runs/demo-2" in first.stdout

@@ -55,16 +55,16 @@ def demo(
 
 
 def _free_folder(config: Config) -> Path:
-    """Return runs/demo, or the first of runs/demo-2, ... if demos of other settings are in those before."""
-    from fedsgt.runs.folder import holds_other_settings
+    """Return runs/demo, or the first of runs/demo-2, ... if something else is in those before."""
+    from fedsgt.runs.folder import holds_something_else
 
     folder, passed = DEMO, list[str]()
-    while holds_other_settings(folder, config):
+    while holds_something_else(folder, config):
         passed.append(str(folder))
         folder = DEMO.with_name(f"{DEMO.name}-{len(passed) + 1}")
     if passed:
         typer.echo(
-            f"{', '.join(passed)}: a demo of another version or of other settings, left as it is; "
+            f"{', '.join(passed)}: something else, or a demo of another version or settings, left as it is; "
             f"this one is in {folder}"
         )
     return folder

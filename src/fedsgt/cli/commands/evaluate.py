@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,6 +13,9 @@ from fedsgt.cli.commands.train import use_profile
 from fedsgt.cli.views.evaluation import draw_evaluation, evaluation_text
 from fedsgt.cli.views.progress import progress
 from fedsgt.errors import InputError
+
+if TYPE_CHECKING:
+    from fedsgt.api.run import Run
 
 
 def evaluate(
@@ -37,7 +40,7 @@ def evaluate_run(path: Path, as_json: bool = False, plot: Path | None = None) ->
     for line in run.problems:
         typer.echo(f"fedsgt: evaluated without it: {line}", err=True)
     if not found.strategies:
-        raise InputError(f"{path}: no module is live; fedsgt train or retrain makes some")
+        raise InputError(f"{path}: {_why_nothing_serves(run)}")
     if plot is not None:
         draw_evaluation(plot, found.detail)
     shown = (
@@ -46,3 +49,11 @@ def evaluate_run(path: Path, as_json: bool = False, plot: Path | None = None) ->
     typer.echo(shown)
     if plot is not None and not as_json:
         typer.echo(f"\nDrawn into {plot}")
+
+
+def _why_nothing_serves(run: Run) -> str:
+    from fedsgt.reporting.heads import a_record_is_left
+
+    if not a_record_is_left(run.folder.live()):
+        return "no record is left, so nothing can be served"
+    return "no module is live; fedsgt train or retrain makes some"

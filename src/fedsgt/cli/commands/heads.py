@@ -35,8 +35,9 @@ def heads(path: RunPath, as_json: AsJson = False) -> None:
     if as_json:
         typer.echo(json.dumps({"made": made, **found}, indent=2))
         return
+    now = f"{counted(made, 'statistic')} made now" if made else "nothing is missing"
     typer.echo(
-        f"{path}: {counted(made, 'statistic')} made now; {counted(found['statistics'], 'statistic')} of "
+        f"{path}: {now}; {counted(found['statistics'], 'statistic')} of "
         f"{counted(found['chains'], 'chain')} count, of {counted(found['records'], 'record')}"
     )
 

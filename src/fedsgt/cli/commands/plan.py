@@ -35,9 +35,11 @@ from fedsgt.planning.purpose import COMPANY, Purpose
 from fedsgt.planning.recommend import WINDOWS, Recommendation, recommend
 from fedsgt.planning.stream import Counts, Stream
 from fedsgt.plans import Plan, make
+from fedsgt.stack.checkpoint_files import feature_width
 
 # Methods that look at the data, and those that plan in their place: the others know no data yet.
 NEEDS_DATA = {"bac": "random", "centered": "random", "updates": "affinity"}
+VIT_BASE = 768  # width of its features
 MOST_REQUESTS = 100_000  # more is a slip of the keyboard, and would take very long
 # Options that the recommended command must not repeat: it answers them, or only the search needs them.
 ANSWERED = {
@@ -91,12 +93,13 @@ def plan(
     ] = None,
     module_size: Annotated[str, typer.Option(help="Size of one module, such as 2.4MB.")] = "2.4MB",
     features: Annotated[
-        int,
+        int | None,
         typer.Option(
-            help="Width of the backbone's features, by which statistics of heads take disk: 768 is ViT-Base.",
+            help="Width of the backbone's features, by which statistics of heads take disk (default: that of "
+            "model.backbone if it is on this machine, else 768, ViT-Base's).",
             min=1,
         ),
-    ] = 768,
+    ] = None,
     fedavg_rounds: Annotated[int, typer.Option(help="Rounds of FedAvg to compare with.")] = 10,
     recommended: Annotated[bool, typer.Option("--recommend", help="Search for a better setting.")] = False,
     purpose: Annotated[
@@ -150,6 +153,7 @@ def plan(
     _check_purpose(recommended, purpose, client_requests)
     if recommended:
         _check_own_plan(run, system)
+    width = features or feature_width(run.model.backbone) or VIT_BASE
     likely = None if prior is None else tuple(read_numbers("prior", prior))
     stream = Stream(requests, client_requests, likely)
     if purpose is not None:
@@ -164,9 +168,9 @@ def plan(
 
         draw(plot, scored, advice)
     if as_json:
-        typer.echo(json.dumps(score_json(run, scored, advice, features), indent=2))
+        typer.echo(json.dumps(score_json(run, scored, advice, width), indent=2))
     else:
-        show_score(run, scored, features)
+        show_score(run, scored, width)
         if advice is not None:
             show_recommendation(advice, [*_options_given(), *_stream_options(purpose, stream)])
     # What programs read is JSON and nothing else.
@@ -201,6 +205,9 @@ def _check_search(
 
 
 def _check_purpose(recommended: bool, purpose: Purpose | None, client_requests: int) -> None:
+    source = click.get_current_context().get_parameter_source("requests")
+    if purpose is Purpose.CLIENTS and source is ParameterSource.COMMANDLINE:
+        raise InputError("for: with clients, half of them leave, one a request; leave --requests out")
     if purpose is not None and not recommended:
         raise InputError("for: it says what to search for; give --recommend with it")
     if purpose is not None and client_requests:

@@ -137,9 +137,10 @@ def _confirm(folder: RunFolder, deletions: Sequence[Deletion], key: str | None, 
         for share in shares
         if share.client in emptied
     )
+    have = f"everything that {listed} {'has' if len(emptied) == 1 else 'have'}"
     if not sys.stdin.isatty():
-        raise InputError(f"this deletes everything that {listed} has; add --yes; nothing was changed")
-    if not typer.confirm(f"Delete everything that {listed} has in {folder.path}?", err=True):
+        raise InputError(f"this deletes {have}; add --yes; nothing was changed")
+    if not typer.confirm(f"Delete {have} in {folder.path}?", err=True):
         raise InputError("not confirmed; nothing was changed")
 
 
@@ -162,7 +163,7 @@ def renew_and_tell(run: Run, request: int, quiet: bool = False) -> None:
             return
         if not made or quiet:
             return
-        found = accuracy_after(run.folder, patient=True).now
+        found = accuracy_after(run.folder).now  # known by now
         accuracy = "" if found is None else f", {found.accuracy:.1%} right"
         typer.echo(f"heads      solved again with what the client has left{accuracy}")
 

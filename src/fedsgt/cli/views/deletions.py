@@ -54,10 +54,11 @@ def answer_text(folder: RunFolder, answer: Receipt, change: AccuracyChange | Non
     """Return the answer to a request in a few lines; first what somebody must act on, in colour."""
     served, prefixes = _served(folder)
     again = " (answered before; nothing new was done)" if answer.repeated else ""
-    gone, files = "" if _is_finished(folder, answer) else "to be ", _destroyed_files(folder, answer)
+    finished, files = _is_finished(folder, answer), _destroyed_files(folder, answer)
+    gone, modules = ("", answer.destroyed) if finished else ("to be ", answer.modules_died)
     lines = [
         f"request no. {answer.position}: {counted(answer.records, 'record')} deleted, "
-        f"groups hit: {_listed(answer.groups)}; {counted(answer.destroyed, 'module')} {gone}destroyed{again}",
+        f"groups hit: {_listed(answer.groups)}; {counted(modules, 'module')} {gone}destroyed{again}",
         *(f"client     {share_text(share)}" for share in _shares(folder, answer)),
         f"files      {counted(len(files), 'file')} of the run {gone}destroyed or cut",
         *(f"source     {source_text(source)}" for source in answer.sources),
@@ -77,8 +78,7 @@ def _urgent(folder: RunFolder, answer: Receipt, served: bool, change: AccuracyCh
     """Return what somebody must act on: red for at once, yellow for soon."""
     lines = [Text(f"the deletion is in force; {answer.pending}", URGENT)] if answer.pending else []
     if not served:
-        exhausted = "EXHAUSTED: no module is live, nothing is served"
-        return [*lines, Text(f"{exhausted}; next: {_remedy(folder)}", URGENT)]
+        return [*lines, Text(_nothing_served(folder), URGENT)]
     if change is None:
         return lines
     if change.fell_far and change.now is not None and change.before is not None:
@@ -91,15 +91,17 @@ def _urgent(folder: RunFolder, answer: Receipt, served: bool, change: AccuracyCh
     return lines
 
 
-def _remedy(folder: RunFolder) -> str:
-    """Return what brings back a run that serves nothing."""
+def _nothing_served(folder: RunFolder) -> str:
+    """Say that nothing is served, and what brings the run back."""
     from fedsgt.reporting.heads import a_record_is_left
     from fedsgt.serving.heads import solves
 
     if not a_record_is_left(folder.live()):
-        return "no record is left to learn from"
-    heads = f"fedsgt heads {folder.path}, or " if solves(folder.config) else ""
-    return f"{heads}fedsgt retrain {folder.path}"
+        return "EXHAUSTED: no record is left, nothing is served"
+    if solves(folder.config):
+        made = f"fedsgt heads {folder.path} makes it"
+        return f"nothing is served until a head of the records that are left is made; {made}"
+    return f"EXHAUSTED: no module is live, nothing is served; next: fedsgt retrain {folder.path}"
 
 
 def _solved(folder: RunFolder) -> bool:
@@ -152,7 +154,8 @@ def warnings_of(answer: Receipt) -> list[str]:
 def share_text(share: ClientShare) -> str:
     """Return whose records go, in words."""
     slices = ", ".join(map(str, share.slices))
-    whole = {"client": "everything", "slice": f"slice {slices}", "records": f"in slice {slices}"}[share.scope]
+    named = f"slice{'' if len(share.slices) == 1 else 's'} {slices}"
+    whole = {"client": "everything", "slice": named, "records": f"in {named}"}[share.scope]
     return (
         f"{share.client}: {counted(share.records, 'record')} ({whole}); "
         f"{counted(share.left, 'record')} {'is' if share.left == 1 else 'are'} left"
@@ -240,7 +243,10 @@ def dry_run_text(found: Impact) -> str:
         lines.append(_row(f"accuracy, {STRATEGY_NAMES[found.strategy]}", _accuracy(before), _accuracy(after)))
         lines.append(_row("  95 % interval", _interval(before), _interval(after)))
         if after.solved:
-            lines.append("accuracy then is expected: it is that of solved heads as they are now")
+            lines.append(
+                "accuracy then is expected: heads are solved from statistics as they are now, without "
+                "those of clients that lose more than half of their records"
+            )
     if after.better is not None:
         lines.append(f"then {after.better.words()}")
     return "\n".join(lines)

@@ -21,7 +21,7 @@ from fedsgt.words import counted, counted_passes, counted_range, shown_bytes
 
 ROWS = 11  # most rows of the curves, so that all fits one screen
 WIDEST = 18  # columns of a bar
-NOTHING = "the plan has no modules, so nothing is trained and nothing can die"
+NOTHING = "none: the plan has no modules"
 LABELS = 10  # taken where the configuration does not say; they make little of a statistic's size
 
 
@@ -33,7 +33,10 @@ def show_score(run: Config, scored: PlanScore, features: int) -> None:
         f" {counted(plan.groups, 'group')} ({run.grouping.method}),"
         f" {counted(len(plan.sequences), 'sequence')} ({plan.kind}{_shards(run)})[/bold]\n"
     )
-    console.print(_curves(scored, _Bars(console, scored)))
+    if plan.modules:
+        console.print(_curves(scored, _Bars(console, scored)))
+    elif run.heads.solve:
+        console.print("no module: the bare backbone answers with a solved head as long as a record is left")
     console.print(_facts(run, scored, features))
 
 
@@ -220,7 +223,7 @@ def _statistics(run: Config, scored: PlanScore, features: int) -> list[tuple[str
     if cost is None:
         return []
     size = shown_bytes(cost.bytes(run.client_count(), features, run.data.labels or LABELS))
-    return [("statistics", f"{cost.words()}; {size}")]
+    return [("statistics", f"{cost.words()}; {size} at {features} features")]
 
 
 def _statistics_json(run: Config, scored: PlanScore, features: int) -> dict[str, Any] | None:

@@ -89,11 +89,13 @@ def run_text(folder: RunFolder) -> str:
 def _settings(folder: RunFolder, served: list[tuple[int, ...]]) -> list[str]:
     from fedsgt.plans import STRATEGY_NAMES
     from fedsgt.reporting.comparison import peft_in_words
+    from fedsgt.serving.heads import solves
 
     description, config = folder.description, folder.config
     training, records = config.training, [sum(client.records) for client in description.clients]
     score, traffic = _accuracy(folder, served), _traffic(folder)
     name = STRATEGY_NAMES[config.serving.strategy]
+    window = "" if training.window is None else f", window {training.window}"
     return [
         f"data       {config.data.source}, {counted(description.labels, 'label')}, "
         f"{counted(len(records), 'client')} with {counted_range(min(records), max(records), 'record')}",
@@ -101,7 +103,8 @@ def _settings(folder: RunFolder, served: list[tuple[int, ...]]) -> list[str]:
         f"plan       {description.plan}, {counted(len(description.sequences), 'sequence')}",
         f"backbone   {config.model.backbone} {description.backbone[:12]}",
         f"modules    {peft_in_words(config)}, {counted(training.epochs, 'epoch')}, "
-        f"{counted(training.rounds, 'round')} a phase",
+        f"{counted(training.rounds, 'round')} a phase{window}",
+        f"heads      {'solved from statistics' if solves(config) else 'those that were trained'}",
         *([] if score is None else [f"accuracy   {score:.1%} ({name}, see fedsgt evaluate)"]),
         *([] if traffic is None else _traffic_lines(traffic)),
     ]

@@ -46,7 +46,7 @@ def withstood_words(rate: float, clients: int) -> str:
     """Return in words how many of the clients can leave whole; to follow "withstands"."""
     if math.isinf(rate):
         return "all clients that will ever leave whole"
-    return f"about {rate:.1f} of {counted(clients, 'client')} that leave whole"
+    return f"about {rate:.1f} of {counted(clients, 'client')} that leave{'s' if clients == 1 else ''} whole"
 
 
 def _exact(held: NDArray[np.bool_]) -> Fraction:
