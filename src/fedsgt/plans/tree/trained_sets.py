@@ -59,22 +59,24 @@ class TrainedSets:
         """
         # One draw decides: below 0.2 only drop, above 0.8 only add, between them exchange.
         luck, changes = rng.random(), dict[int, list[int]]()
-        size = rng.randrange(2, self.groups)
-        if luck < 0.8 and not self._drop(size, changes, rng):
+        smaller = size = rng.randrange(2, self.groups)
+        dropped = self._drop(size, changes, rng) if luck < 0.8 else 0
+        if dropped is None:
             return {}
         if luck > 0.6:
             size = rng.randrange(2, self.groups)
         if luck > 0.2 and not self._add(size, changes, rng):
             return {}
-        return changes if all(self._children_have_parents(size, changes) for size in changes) else {}
+        return changes if not dropped or self._children_have_parents(smaller, dropped, changes) else {}
 
-    def _drop(self, size: int, changes: Changes, rng: random.Random) -> bool:
-        """Drop a random set of this size; False if there is none."""
+    def _drop(self, size: int, changes: Changes, rng: random.Random) -> int | None:
+        """Drop a random set of this size and return it; None if there is none."""
         level = list(self.levels[size])
-        if level:
-            level.pop(rng.randrange(len(level)))
-            changes[size] = level
-        return bool(changes)
+        if not level:
+            return None
+        dropped = level.pop(rng.randrange(len(level)))
+        changes[size] = level
+        return dropped
 
     def _add(self, size: int, changes: Changes, rng: random.Random) -> bool:
         """Add a set of this size above a random parent; False if there is none or the set is there."""
@@ -86,9 +88,10 @@ class TrainedSets:
         # A set that was dropped in this very move is refused too: putting it back would be no change.
         return grown not in self.levels[size]
 
-    def _children_have_parents(self, size: int, changes: Changes) -> bool:
-        """Return whether every set that is one larger still has a parent of this size."""
-        return each_has_parent(changes.get(size + 1, self.levels[size + 1]), changes[size])
+    def _children_have_parents(self, size: int, dropped: int, changes: Changes) -> bool:
+        """Return whether every child of a set of this size that was dropped still has a parent."""
+        above = changes.get(size + 1, self.levels[size + 1])
+        return each_has_parent([child for child in above if dropped & child == dropped], changes[size])
 
     def _grow(self, parent: int, rng: random.Random) -> int:
         """Add a random group to the parent."""
@@ -100,7 +103,14 @@ class TrainedSets:
 
 def each_has_parent(children: Iterable[int], parents: Sequence[int]) -> bool:
     """Return whether every child is a superset of some parent."""
-    return all(any(parent & child == parent for parent in parents) for child in children)
+    # Plain loops, as a search asks a million times and generators would take most of its time.
+    for child in children:
+        for parent in parents:
+            if parent & child == parent:
+                break
+        else:
+            return False
+    return True
 
 
 def rotation_sets(groups: int, starts: Iterable[int], window: Window = None) -> TrainedSets:
