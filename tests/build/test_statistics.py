@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tiny_deletions import bytes_of
+from tiny_deletions import bytes_of, train_otherwise
 from tiny_world import Quiet, Row, World, write_rows
 
 from fedsgt.build import statistics as build_statistics
 from fedsgt.build.prepare import Prepared, prepare
 from fedsgt.build.statistics import renew_statistics
-from fedsgt.build.train import train
-from fedsgt.engine.events import ClientTrouble, Event
+from fedsgt.build.train import bring_up_to_date, train
+from fedsgt.engine.events import ClientTrouble, Event, StatisticsMade
 from fedsgt.ledger.kinds import Kind
 from fedsgt.proof.verify import verify
 from fedsgt.runs.folder import RunFolder, open_run
@@ -143,3 +143,52 @@ def test_a_client_with_too_many_records_for_a_sum_is_refused_by_name(
     troubles = [event for event in told if isinstance(event, ClientTrouble)]
     assert {event.client for event in troubles} == {"c0", "c1", "c2", "c3"}
     assert "sums of 16 bits could overflow" in troubles[0].what
+
+
+def test_statistics_of_a_module_that_was_trained_again_otherwise_are_made_anew(
+    trained: Path, tmp_path: Path
+) -> None:
+    """Its key is the same, and a sum of the old features must neither serve nor be divided."""
+    folder = open_run(shutil.copytree(trained, tmp_path / "run"))
+    root = next(entry for entry in folder.description.modules if entry.groups == [0])
+    train_otherwise(folder, root.key)
+    above = {entry.key for entry in folder.description.modules if entry.groups[0] == 0}
+    before = statistics(folder.path)
+    folder = train(folder.config, folder.path, Quiet())
+    after = statistics(folder.path)
+    assert {name.split("/")[1] for name, data in after.items() if before[name] != data} == above
+    shutil.rmtree(folder.path / "statistics")
+    assert renew_statistics(folder) == 40
+    assert statistics(folder.path) == after
+
+
+def test_what_a_stopped_build_made_is_told(bare: RunFolder) -> None:
+    def stop(event: Event) -> None:
+        if isinstance(event, StatisticsMade) and event.made == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        renew_statistics(bare, stop)
+    told = [entry.body for entry in bare.ledger.entries() if entry.kind == Kind.STATISTICS]
+    assert told[-1] == {"statistics": 3}
+
+
+def test_records_that_a_description_does_not_have_end_their_statistics(images: World, tmp_path: Path) -> None:
+    """Also if the training is stopped right after it: nothing of records that left may serve on."""
+    source = tmp_path / "data"
+    write_rows(source, images.rows, "image")
+    config = images.config("heads.solve=true", f"data.source={source}")
+    folder = train(config, tmp_path / "run", Quiet())
+    gone, asked = in_one_group(images, prepare(config))
+    unlearn(folder, [Deletion(asked.client, records=(asked.id,))])
+    renew_statistics(folder)
+    shutil.rmtree(source)
+    write_rows(source, images.without([gone]).rows, "image")
+    with folder.locked():
+        bring_up_to_date(folder, recover)
+    counting = statistics_in_force(folder, folder.live())
+    numbers = {name.client for names in counting.values() for name in names}
+    assert numbers == set(range(4)) - {client_number(folder, gone.client)}
+    # Those of the client that asked were made without its record, and are as the description says.
+    last = folder.ledger.entries()[-1]
+    assert (last.kind, last.body["statistics"]) == (Kind.STATISTICS, sum(map(len, counting.values())))

@@ -12,6 +12,8 @@ from tiny_world import World, trained
 from fedsgt.build.prepare import prepare
 from fedsgt.proof.audit import Finding, audit
 from fedsgt.runs.folder import RunFolder, open_run
+from fedsgt.stack.stack import HEAD
+from fedsgt.store.manifest import Origin
 
 
 def own_state(run: Path) -> Path:
@@ -52,3 +54,11 @@ def record_in(world: World, folder: RunFolder, group: int, client: str | None = 
     """Return a client, and the id of a record of it that is in this group."""
     row = world.inside(prepare(folder.config, folder.description), group, client)[0]
     return row.client, row.id
+
+
+def train_otherwise(folder: RunFolder, key: str) -> None:
+    """Give a module other bytes under its key, as a training without some client does."""
+    manifest, tensors = folder.modules.manifest(key), folder.modules.get(key)
+    shifted = {name: value if name.startswith(HEAD) else value + 0.25 for name, value in tensors.items()}
+    origin = {name: getattr(manifest, name) for name in Origin.model_fields}
+    folder.modules.put(Origin(**origin), {name: value.astype("float32") for name, value in shifted.items()})

@@ -18,11 +18,18 @@ from fedsgt.build.statistics import renew_statistics
 from fedsgt.build.train import train
 from fedsgt.plans import FLOOR, choose, choose_solved
 from fedsgt.runs.folder import RunFolder, open_run
-from fedsgt.runs.statistics import present_statistics
+from fedsgt.runs.statistics import (
+    discard_damaged,
+    present_statistics,
+    read_statistic,
+    record_statistics,
+    write_statistic,
+)
 from fedsgt.serving import heads as heads_module
-from fedsgt.serving.predictor import Exhausted, Predictor
+from fedsgt.serving.predictor import Exhausted, Predictions, Predictor
 from fedsgt.stack import ridge
 from fedsgt.stack.model import open_model
+from fedsgt.stack.statistics import Statistic
 from fedsgt.unlearning.request import Deletion
 from fedsgt.unlearning.unlearn import unlearn
 
@@ -204,6 +211,65 @@ def test_a_damaged_statistic_is_left_out_until_it_is_whole(
     file.write_bytes(whole)
     delete(folder, "c3", 0)  # any entry of the ledger makes it look again
     assert predictor.predict(contents).solved_from == len(without(images, "c3"))
+
+
+def test_a_statistic_that_takes_the_place_of_another_is_noticed(
+    folder: RunFolder, contents: list[bytes]
+) -> None:
+    """Records that left their source end a statistic, and the new one has the same name."""
+    predictor = Predictor(folder)
+    before = predictor.predict(contents)
+    name = next(name for name in sorted(present_statistics(folder)) if name.chain == "backbone")
+    whole = read_statistic(folder, name)
+    assert whole is not None
+    one = Statistic.of(np.zeros((1, whole.size - 1), np.float32), [0], LABELS, whole.bits)
+    write_statistic(folder, name, whole - one)  # any other sums will do
+    record_statistics(folder, new=True)
+    found = predictor.predict(contents)
+    assert found.solved_from == before.solved_from - 1
+    assert np.array_equal(found.probabilities, Predictor(folder).predict(contents).probabilities)
+
+
+@pytest.mark.parametrize("background", [False, True])
+def test_a_damaged_statistic_that_is_made_anew_is_noticed(
+    folder: RunFolder, contents: list[bytes], background: bool
+) -> None:
+    name = next(name for name in sorted(present_statistics(folder)) if name.chain == "backbone")
+    file = folder.path / name.file
+    file.write_bytes(file.read_bytes()[:-8] + b"\0" * 8)
+    predictor = Predictor(folder, background=background)
+    fewer = settled(predictor, contents).solved_from
+    other = open_run(folder.path)
+    assert (discard_damaged(other), renew_statistics(other)) == (1, 1)
+    assert settled(predictor, contents).solved_from == fewer + 12
+
+
+def settled(predictor: Predictor, contents: list[bytes]) -> Predictions:
+    """Predict once the heads are solved."""
+    predictor.predict(contents)
+    if isinstance(predictor.solver, heads_module.BackgroundSolver) and predictor.solver.thread is not None:
+        predictor.solver.thread.join(60)
+    return predictor.predict(contents)
+
+
+def test_no_head_of_a_dead_chain_is_kept_whoever_was_hit(
+    folder: RunFolder, contents: list[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client that takes no part in statistics has no mark in any head, and its deletions end chains too."""
+    for name in present_statistics(folder):
+        if name.client == 0:
+            (folder.path / name.file).unlink()
+    held = Held(monkeypatch)
+    predictor = Predictor(folder, background=True)
+    predictor.predict(contents)
+    assert held.begun.wait(60)
+    delete(folder, "c0")
+    predictor.refresh()
+    finish(predictor, held)
+    assert isinstance(predictor.solver, heads_module.BackgroundSolver)
+    solver, alive = predictor.solver.solver, {entry.key for entry in folder.live().modules()} | {"backbone"}
+    assert solver.known.keys() <= alive
+    assert solver.last is None or solver.last[2].by_chain.keys() == {()}
 
 
 class Held:

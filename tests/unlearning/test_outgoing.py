@@ -42,9 +42,10 @@ def test_those_of_the_clients_that_were_hit_are_taken_for_chains_that_live(folde
     assert not any(name.file in {one.file for one in present_statistics(folder)} for name in found.statistics)
     for names in missing_statistics(folder, folder.live()).values():
         for name in names:
-            source = found.sources[replace(name, mark=NOTHING_DELETED.mark)]
-            assert found.of(name, source) is not None
-            assert found.of(name, "made of something else") is None
+            basis = found.bases[replace(name, mark=NOTHING_DELETED.mark)]
+            assert found.of(name, basis) is not None
+            assert found.of(name, replace(basis, records="others")) is None
+            assert found.of(name, replace(basis, computed="otherwise")) is None
 
 
 def test_what_does_not_fit_into_memory_is_made_anew(

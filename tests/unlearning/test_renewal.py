@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tiny_deletions import bytes_of
+from tiny_deletions import bytes_of, train_otherwise
 from tiny_world import Quiet, World, write_rows
 
 from fedsgt.build.train import train
@@ -110,6 +110,23 @@ def test_nothing_is_taken_out_of_a_statistic_of_other_records(
         assert renewal.renew(folder, outgoing) == 0
     assert renewal.renew(folder, outgoing) > 0  # of what is retained, anew
     assert not missing_statistics(folder, folder.live())
+
+
+def test_nothing_is_taken_out_of_a_statistic_of_another_module(
+    images: World, trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Under it the deleted records have other features, and a part of them would stay in the sum."""
+    folder, outgoing = copied(trained, tmp_path / "run"), Outgoing()
+    for entry in folder.description.modules:
+        if len(entry.groups) == 1:
+            train_otherwise(folder, entry.key)
+    row = next(row for row in images.rows if row.client == "c0")
+    unlearn(folder, [Deletion("c0", records=(row.id,))], outgoing=outgoing)
+    assert len(outgoing.statistics) > 1
+    with monkeypatch.context() as patch:
+        patch.setattr(renewal, "renew_statistics", lambda *given: 0)
+        assert renewal.renew(folder, outgoing) == 1
+    assert {name.chain for name in present_statistics(folder) if name.client == 0} == {BARE}
 
 
 def test_a_client_whose_records_changed_holds_up_no_other(images: World, tmp_path: Path) -> None:

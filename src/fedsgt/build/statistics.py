@@ -7,7 +7,8 @@ stopped at any time, and only if no deletion has made it worthless meanwhile.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -20,19 +21,23 @@ from fedsgt.engine.events import ClientTrouble, Listener, StatisticsMade, ignore
 from fedsgt.engine.task import Engine, StatisticTask
 from fedsgt.errors import BackboneChanged, InputError
 from fedsgt.files.encoding import canonical_json, frames
-from fedsgt.ledger.kinds import Kind
+from fedsgt.runs.artefacts import BARE
 from fedsgt.runs.description import Description
 from fedsgt.runs.folder import RunFolder
 from fedsgt.runs.records import ClientData
 from fedsgt.runs.register import Registers
 from fedsgt.runs.state import Live
 from fedsgt.runs.statistics import (
+    Basis,
     StatisticName,
+    StatisticNote,
     counts_in,
     discard_all,
+    hash_of_records,
     missing_statistics,
     most_of_a_client,
     note_of,
+    record_statistics,
     statistics_in_force,
     write_statistic,
 )
@@ -79,30 +84,69 @@ def backbone_checked(folder: RunFolder) -> Iterator[None]:
 
 def make_statistics(folder: RunFolder, prepared: Prepared, engine: Engine, tell: Listener = ignore) -> int:
     """Make the missing statistics of the prepared records, and return how many were made."""
-    live, settings = folder.live(), prepared.run.heads
+    discard_stale(folder, prepared.recipe)
+    live = folder.live()
     tasks = _tasks(folder, live, prepared.data)
     if not tasks:
         return 0
-    sources = {
-        number: source_hash(prepared.recipe, settings, prepared.clients[number].fingerprints())
-        for number in {name.client for name in tasks.values()}
-    }
-    most, made = most_of_a_client(len(prepared.clients), settings.bits), 0
+    maker = _Maker(folder, live, prepared, tell, tasks)
     tell(StatisticsMade(0, len(tasks)))
     try:
         for task, statistic in engine.statistics(list(tasks)):
-            name = tasks[task]
-            if statistic.records > most:
-                tell(ClientTrouble(task.client, _too_many(statistic.records, most, settings.bits)))
-                continue
-            made += publish_statistic(folder, name, statistic, sources[name.client])
-            tell(StatisticsMade(made, len(tasks)))
+            maker.take(task, statistic)
     except StoreError:
         # A deletion that came in meanwhile has destroyed a module; else the module is damaged.
         if folder.live().last_request == live.last_request:
             raise
-    record_statistics(folder)
-    return made
+    finally:
+        # Also after a stop: predictors must look for what is there.
+        record_statistics(folder, new=maker.unrecorded > 0)
+        # A training at the same time may have put other modules in the place of those that were used.
+        discard_stale(folder, prepared.recipe)
+    return maker.made
+
+
+class _Maker:
+    """Writes statistics as they are made."""
+
+    def __init__(
+        self,
+        folder: RunFolder,
+        live: Live,
+        prepared: Prepared,
+        tell: Listener,
+        tasks: Mapping[StatisticTask, StatisticName],
+    ) -> None:
+        self.folder, self.live, self.prepared = folder, live, prepared
+        self.tell, self.tasks = tell, tasks
+        self.bits = prepared.run.heads.bits
+        self.most = most_of_a_client(len(prepared.clients), self.bits)
+        hashes = {chain: module_hashes(folder, chain) for chain in {task.chain for task in tasks}}
+        self.computed = {
+            chain: hash_of_computation(prepared.recipe, folder.config.heads, found)
+            for chain, found in hashes.items()
+        }
+        self.left = Counter(task.client for task in tasks)
+        """Number of statistics that each client has still to make."""
+        self.made = self.unrecorded = 0
+
+    def take(self, task: StatisticTask, statistic: Statistic) -> None:
+        """Write a statistic if it still counts."""
+        name = self.tasks[task]
+        self.left[task.client] -= 1
+        if statistic.records > self.most:
+            self.tell(ClientTrouble(task.client, _too_many(statistic.records, self.most, self.bits)))
+            return
+        records = hash_of_records(self.prepared.clients[name.client].fingerprints())
+        basis = Basis(records, self.computed[task.chain])
+        written = publish_statistic(self.folder, name, statistic, basis, self.live.description)
+        self.made += written
+        self.unrecorded += written
+        self.tell(StatisticsMade(self.made, len(self.tasks)))
+        # Whoever is waited for, even for days, must not hold up what others have sent.
+        if self.prepared.data.remote and not self.left[task.client] and self.unrecorded:
+            record_statistics(self.folder, new=True)
+            self.unrecorded = 0
 
 
 def _too_many(records: int, most: int, bits: int) -> str:
@@ -112,52 +156,55 @@ def _too_many(records: int, most: int, bits: int) -> str:
     )
 
 
-def source_hash(recipe: Recipe, settings: Heads, fingerprints: Sequence[str]) -> str:
-    """Return a hash of all that a client's statistic is made of besides the modules of its chain.
+def module_hashes(folder: RunFolder, chain: Sequence[str]) -> tuple[str, ...]:
+    """Return the hash of the tensors of each module in a chain.
 
-    Only from a statistic of the same records, settings, backbone and way of computing may records be taken
-    away: other ones would leave a part of them in it.
+    A module that was lost and trained again without some client has the same key and other tensors.
     """
-    computed = canonical_json(recipe.profile)
-    shaped = frames("fedsgt.statistic.1", recipe.config_hash, recipe.backbone, computed, repr(settings.share))
-    records = frames(settings.bits, len(fingerprints), *fingerprints)
-    return hashlib.sha256(shaped + records).hexdigest()
+    return tuple(folder.modules.manifest(key).sha256 for key in chain)
 
 
-def discard_stale(folder: RunFolder, prepared: Prepared) -> None:
-    """Remove the statistics that were made of other records than these.
+def hash_of_computation(recipe: Recipe, settings: Heads, modules: Sequence[str]) -> str:
+    """Return a hash of all that a statistic is made of besides records; `modules` are their hashes."""
+    how = frames(recipe.config_hash, recipe.backbone, canonical_json(recipe.profile))
+    made = frames("fedsgt.statistic.2", repr(settings.share), settings.bits, *modules)
+    return hashlib.sha256(how + made).hexdigest()
 
-    A training puts the records of hit groups into the description as they are now, also those that changed
-    without a deletion.
-    """
-    with folder.publishing() as live:
-        for name in [name for names in statistics_in_force(folder, live).values() for name in names]:
-            note, fingerprints = note_of(folder, name), prepared.clients[name.client].fingerprints()
-            now = source_hash(prepared.recipe, prepared.run.heads, fingerprints)
-            if note is not None and note.source not in ("", now):
+
+def discard_stale(folder: RunFolder, recipe: Recipe) -> None:
+    """Remove the statistics that were not made with this recipe and the modules that are there now."""
+    live = folder.live()
+    prefixes = {key: prefix for prefix, key in live.description.keys.items()} | {BARE: ()}
+    stale = dict[StatisticName, StatisticNote]()
+    for chain, names in statistics_in_force(folder, live).items():
+        try:
+            modules = module_hashes(folder, live.description.chain(prefixes[chain]))
+        except StoreError:  # until it is trained again, nothing says that they are
+            continue
+        now = hash_of_computation(recipe, folder.config.heads, modules)
+        notes = {name: note_of(folder, name) for name in names}
+        stale |= {name: note for name, note in notes.items() if note and note.basis.computed not in ("", now)}
+    # Looked for without the lock, which a deletion would have to wait for.
+    for name, note in stale.items():
+        with folder.publishing():
+            if note_of(folder, name) == note:
                 Folder(folder.path).delete(name.file)
+    if stale:
+        record_statistics(folder)
 
 
-def publish_statistic(folder: RunFolder, name: StatisticName, statistic: Statistic, source: str) -> bool:
-    """Write a statistic unless a deletion has hit its chain or client; return whether it was written."""
+def publish_statistic(
+    folder: RunFolder, name: StatisticName, statistic: Statistic, basis: Basis, described: Description
+) -> bool:
+    """Write a statistic of records that were `described`; return whether it was written.
+
+    It is not if a deletion has hit its chain or client since, or if the run has another description.
+    """
     with folder.publishing() as now:
-        if not counts_in(now, name):
+        if not counts_in(now, name) or (now.description is not described and now.description != described):
             return False
-        write_statistic(folder, name, statistic, source)
+        write_statistic(folder, name, statistic, basis)
         return True
-
-
-def record_statistics(folder: RunFolder) -> None:
-    """Record in the ledger how many statistics count, if that changed; predictors then look for new ones."""
-    # Counted under the lock: no deletion may end some of them between the counting and the entry.
-    with folder.publishing() as live:
-        there = sum(map(len, statistics_in_force(folder, live).values()))
-        entries = (entry for entry in reversed(folder.ledger.entries()) if entry.kind == Kind.STATISTICS)
-        last = next(entries, None)
-        # After a deletion others may be as many as before, so that the number alone says nothing.
-        if last is None or last.body["statistics"] != there or last.position < live.last_request:
-            with folder.ledger.writing() as writer:
-                writer.append(Kind.STATISTICS, {"statistics": there})
 
 
 def _tasks(folder: RunFolder, live: Live, data: ClientData) -> dict[StatisticTask, StatisticName]:

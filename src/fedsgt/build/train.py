@@ -156,7 +156,7 @@ def _build(folder: RunFolder, prepared: Prepared, tell: Listener, access: Client
         if module.reason == MADE_OTHERWISE:  # its bytes are whole, so that the build would keep it
             folder.modules.discard(key)
     discard_damaged(folder)
-    discard_stale(folder, prepared)
+    discard_stale(folder, prepared.recipe)
     present = {target.key for target in prepared.targets} & health.whole
     missing = [target for target in prepared.targets if target.key not in present]
     tell(work_of(prepared, missing))

@@ -47,6 +47,7 @@ from fedsgt.runs.kept_records import kept_in, located, unlocated, write_kept
 from fedsgt.runs.kept_settings import changed_keys, with_kept_settings
 from fedsgt.runs.register import Register, with_registers
 from fedsgt.runs.state import Live, LiveState
+from fedsgt.runs.statistics import discard_outdated
 from fedsgt.runs.work import sweep_work
 from fedsgt.store import Folder, Manifest, Modules, open_objects
 from fedsgt.words import one_line
@@ -170,6 +171,7 @@ class RunFolder:
             # description names.
             dropped = keys_in(self.path / DESCRIPTION) - set(live.description.keys.values())
             destroy(self, Dead.at(live, also=dropped))
+            discard_outdated(self, live)
             os.replace(file, self.path / DESCRIPTION)
         sync_folder(self.path)
 

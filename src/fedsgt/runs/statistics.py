@@ -6,24 +6,30 @@ without, so that it stops counting as soon as the ledger has another deletion of
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from fedsgt.errors import InputError
+from fedsgt.files.encoding import frames
 from fedsgt.files.tensors import Tensors, pack, read_note, tensor_hash, unpack
+from fedsgt.ledger.kinds import Kind
 from fedsgt.plans import Prefix, choose
 from fedsgt.runs.artefacts import BARE, STATISTIC_NAME, STATISTICS
 from fedsgt.runs.dependencies import Dead, FromStatistic
-from fedsgt.runs.folder import RunFolder
 from fedsgt.runs.records_left import records_left
 from fedsgt.runs.state import Live
 from fedsgt.stack import profile
 from fedsgt.stack.statistics import Statistic, most_records
 from fedsgt.store import Folder
+
+if TYPE_CHECKING:  # only a type: the module of `RunFolder` imports this one
+    from fedsgt.runs.folder import RunFolder
 
 
 @dataclass(frozen=True, order=True)
@@ -105,15 +111,36 @@ def counts_in(live: Live, name: StatisticName) -> bool:
     return not Dead.at(live).reaches(name.made_of)
 
 
-def write_statistic(folder: RunFolder, name: StatisticName, statistic: Statistic, source: str = "") -> None:
-    """Write a statistic; the caller must hold the store's lock and have checked that it counts.
+@dataclass(frozen=True)
+class Basis:
+    """Hashes of all that a statistic was made of; empty where that is not known.
 
-    `source` stands for all that it was made of, by which records may be taken out of it later.
+    Only from a statistic of the same basis may records be taken away: of another one a part would be left.
     """
+
+    records: str = ""
+    """Hash of the fingerprints of the client's slices."""
+    computed: str = ""
+    """Hash of the modules, the backbone, the settings and the way of computing."""
+
+
+UNKNOWN = Basis()
+
+
+def hash_of_records(fingerprints: Sequence[str]) -> str:
+    """Return the hash that stands for a client's records, of whatever groups."""
+    return hashlib.sha256(frames("fedsgt.statistic.records.1", *fingerprints)).hexdigest()
+
+
+def write_statistic(
+    folder: RunFolder, name: StatisticName, statistic: Statistic, basis: Basis = UNKNOWN
+) -> None:
+    """Write a statistic; the caller must hold the store's lock and have checked that it counts."""
     tensors = statistic_tensors(statistic)
     # Another type of machine may give other bytes, which verification must tell from tampering.
     told = {"sha256": tensor_hash(tensors), "records": statistic.records, "machine": profile.machine()}
-    Folder(folder.path).write(name.file, pack(tensors, json.dumps(told | {"source": source})))
+    made_of = {"of_records": basis.records, "computed": basis.computed}
+    Folder(folder.path).write(name.file, pack(tensors, json.dumps(told | made_of)))
 
 
 def read_statistic(folder: RunFolder, name: StatisticName) -> Statistic | None:
@@ -134,6 +161,7 @@ def discard_all(folder: RunFolder) -> None:
     with folder.publishing():
         for name in present_statistics(folder):
             Folder(folder.path).delete(name.file)
+        _record(folder, folder.live())
 
 
 @dataclass(frozen=True)
@@ -145,8 +173,7 @@ class StatisticNote:
     records: int
     machine: Mapping[str, str]
     """Machine that made it, or that a client's statistic came in at."""
-    source: str
-    """Hash of all that it was made of; empty if that is not known."""
+    basis: Basis
 
 
 def note_of(folder: RunFolder, name: StatisticName) -> StatisticNote | None:
@@ -155,8 +182,9 @@ def note_of(folder: RunFolder, name: StatisticName) -> StatisticNote | None:
         with (folder.path / name.file).open("rb") as file:
             length = file.read(8)
             told = json.loads(read_note(length + file.read(int.from_bytes(length, "little"))))
-        machine, source = dict(told.get("machine", {})), str(told.get("source", ""))
-        return StatisticNote(str(told["sha256"]), int(told["records"]), machine, source)
+        basis = Basis(str(told.get("of_records", "")), str(told.get("computed", "")))
+        machine = dict(told.get("machine", {}))
+        return StatisticNote(str(told["sha256"]), int(told["records"]), machine, basis)
     except (OSError, KeyError, TypeError, ValueError, InputError, MemoryError, OverflowError):
         return None
 
@@ -174,7 +202,46 @@ def discard_damaged(folder: RunFolder) -> int:
             if (folder.path / name.file).exists() and read_statistic(folder, name) is None:
                 Folder(folder.path).delete(name.file)
                 removed += 1
+    if removed:
+        record_statistics(folder)
     return removed
+
+
+def discard_outdated(folder: RunFolder, live: Live) -> None:
+    """Remove the statistics of records that the run's new description does not have.
+
+    It may lack records that left their source without a deletion. The caller must hold the store's lock.
+    """
+    there = [name for names in statistics_in_force(folder, live).values() for name in names]
+    now = {number: hash_of_records(client.slices) for number, client in enumerate(live.description.clients)}
+    notes = {name: note_of(folder, name) for name in there}
+    outdated = [
+        name for name, note in notes.items() if note and note.basis.records not in ("", now[name.client])
+    ]
+    for name in outdated:
+        Folder(folder.path).delete(name.file)
+    if outdated:
+        _record(folder, folder.live())
+
+
+def record_statistics(folder: RunFolder, new: bool = False) -> None:
+    """Record in the ledger how many statistics count if there are `new` ones or another number of them.
+
+    Predictors then look for them.
+    """
+    # Counted under the lock: no deletion may end some of them between the counting and the entry.
+    with folder.publishing() as live:
+        _record(folder, live, new)
+
+
+def _record(folder: RunFolder, live: Live, new: bool = False) -> None:
+    there = sum(map(len, statistics_in_force(folder, live).values()))
+    entries = (entry for entry in reversed(folder.ledger.entries()) if entry.kind == Kind.STATISTICS)
+    last = next(entries, None)
+    # After a deletion others may be as many as before, so that the number alone says nothing.
+    if new or last is None or last.body["statistics"] != there or last.position < live.last_request:
+        with folder.ledger.writing() as writer:
+            writer.append(Kind.STATISTICS, {"statistics": there})
 
 
 def records_behind(folder: RunFolder, there: Mapping[str, Sequence[StatisticName]]) -> int:

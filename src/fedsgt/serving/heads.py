@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from threading import Lock, Thread
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,7 @@ from fedsgt.runs.state import Live
 from fedsgt.runs.statistics import (
     StatisticName,
     chain_name,
+    note_of,
     statistics_in_force,
     sum_of,
 )
@@ -68,11 +70,15 @@ def solves(config: Config) -> bool:
     return config.heads.solve and config.serving.heads == "statistics"
 
 
+Parts: TypeAlias = tuple[tuple[StatisticName, str], ...]
+"""A chain's statistics that count, each with the hash of its tensors: another one may get the same name."""
+
+
 @dataclass(frozen=True)
 class _Known:
     """A chain's head; None if its statistics cannot be read."""
 
-    asked: tuple[StatisticName, ...]
+    asked: Parts
     """Statistics that were to be read."""
     used: tuple[StatisticName, ...]
     """Those of them that are whole."""
@@ -85,9 +91,9 @@ class _Known:
         """Whether all statistics that it was solved from still count."""
         return all(live.mark_of(name.client) == name.mark for name in self.used)
 
-    def serves(self, live: Live, names: tuple[StatisticName, ...]) -> bool:
+    def serves(self, live: Live, parts: Parts) -> bool:
         """Whether it is that of these statistics; damaged ones may have been made anew with each entry."""
-        return self.asked == names and (self.used == names or self.at is live)
+        return self.asked == parts and (len(self.used) == len(parts) or self.at is live)
 
 
 class HeadSolver:
@@ -99,81 +105,110 @@ class HeadSolver:
         self.last: tuple[Live, tuple[Prefix, ...], Heads] | None = None
         self.now: Live | None = None
         """State that was told last, after which no head of an earlier one is kept."""
+        self.alive: frozenset[str] = frozenset()
+        """Names of the chains that are live in that state."""
+        self.listed: tuple[Live, Mapping[str, Sequence[StatisticName]], dict[str, Parts]] | None = None
         # Held for a look at what is known, and never while a head is solved.
         self.lock = Lock()
 
     def solve(self, live: Live, prefixes: Iterable[Prefix]) -> Heads:
         """Return the heads of these chains and of the bare backbone, as far as there are statistics."""
-        chains, last = _with_bare(prefixes), self.last
-        # The state is another object as soon as the ledger has a new entry, such as one of new statistics.
-        if last is not None and last[0] is live and last[1] == chains:
-            return last[2]
-        there = statistics_in_force(self.folder, live)
+        chains = _with_bare(prefixes)
+        last = self._last(live, chains)
+        if last is not None:
+            return last
         for prefix in chains:
-            self._learn(live, chain_name(live, prefix), there)
+            self._learn(live, chain_name(live, prefix))
             if self._is_past(live):
                 break  # a deletion has come in, and the caller will ask again
-        return self._remember(live, chains, there)
+        return self._remember(live, chains)
 
     def ready(self, live: Live, prefixes: Iterable[Prefix]) -> Heads | None:
         """Return what `solve` would, if no head has to be solved for it; else None."""
-        chains, there = _with_bare(prefixes), statistics_in_force(self.folder, live)
-        names = {chain: _key(there, chain) for chain in (chain_name(live, prefix) for prefix in chains)}
+        chains = _with_bare(prefixes)
+        last = self._last(live, chains)
+        if last is not None:
+            return last
+        parts = {chain: self._parts(live, chain) for chain in (chain_name(live, prefix) for prefix in chains)}
         with self.lock:
-            known = all(not key or self._has(live, chain, key) for chain, key in names.items())
-        return self._remember(live, chains, there) if known else None
+            known = all(not found or self._has(live, chain, found) for chain, found in parts.items())
+        return self._remember(live, chains) if known else None
 
     def keep(self, live: Live) -> None:
-        """Remove from memory all heads that have a statistic which does not count any more."""
-        alive = {entry.key for entry in live.modules()} | {BARE}
+        """Remove from memory all heads of dead chains, and those with a statistic that counts no more."""
         with self.lock:
-            self.now = live
-            if self.last is not None and not self.last[2].count(live):
+            self.now, self.alive = live, frozenset(entry.key for entry in live.modules()) | {BARE}
+            if self.last is not None and not self._allows_all(self.last[0], self.last[2]):
                 self.last = None
-            self.known = {
-                chain: held for chain, held in self.known.items() if chain in alive and held.counts(live)
-            }
+            self.known = {chain: held for chain, held in self.known.items() if self._allows(chain, held)}
 
-    def _remember(
-        self, live: Live, chains: tuple[Prefix, ...], there: Mapping[str, Sequence[StatisticName]]
-    ) -> Heads:
+    def _last(self, live: Live, chains: tuple[Prefix, ...]) -> Heads | None:
+        """Return the heads that were returned last if they are those of this state and these chains."""
+        last = self.last
+        # The state is another object as soon as the ledger has a new entry, such as one of new statistics.
+        return last[2] if last is not None and last[0] is live and last[1] == chains else None
+
+    def _parts(self, live: Live, chain: str) -> Parts:
+        """Return the chain's statistics that count; files are looked at once in each state."""
+        listed = self.listed
+        if listed is None or listed[0] is not live:
+            self.listed = listed = live, statistics_in_force(self.folder, live), {}
+        _, there, known = listed
+        if chain not in known:
+            notes = ((name, note_of(self.folder, name)) for name in there.get(chain, ()))
+            known[chain] = tuple((name, note.sha256 if note else "") for name, note in notes)
+        return known[chain]
+
+    def _remember(self, live: Live, chains: tuple[Prefix, ...]) -> Heads:
         """Return the heads of these chains that are known."""
+        parts = {prefix: self._parts(live, chain_name(live, prefix)) for prefix in chains}
         found: dict[Prefix, SolvedHead] = {}
         marks: dict[int, str] = {}
         records = 0
         with self.lock:
             for prefix in chains:
-                chain = chain_name(live, prefix)
-                held = self.known.get(chain)
-                if held is None or held.head is None or not held.serves(live, _key(there, chain)):
+                held = self.known.get(chain_name(live, prefix))
+                if held is None or held.head is None or not held.serves(live, parts[prefix]):
                     continue
                 found[prefix] = held.head
                 marks |= {name.client: name.mark for name in held.used}
-                records = held.records if chain == BARE else records
+                records = records if prefix else held.records
             heads = Heads(found, marks, records) if () in found else NO_HEADS
-            if self.now is None or heads.count(self.now):
+            if self._allows_all(live, heads):
                 self.last = live, chains, heads
         return heads
 
-    def _learn(self, live: Live, chain: str, there: Mapping[str, Sequence[StatisticName]]) -> None:
+    def _learn(self, live: Live, chain: str) -> None:
         """Solve a chain's head unless it is known."""
-        names = _key(there, chain)
+        parts = self._parts(live, chain)
         with self.lock:
-            if not names or self._has(live, chain, names):
+            if not parts or self._has(live, chain, parts):
                 return
-        total, used = sum_of(self.folder, names)
+        total, used = sum_of(self.folder, [name for name, _ in parts])
         head, records = None, 0
         if total is not None and total.records:
             ridge = self.folder.config.heads.ridge
             head, records = solve(total, None if ridge == "gcv" else ridge), total.records
-        held = _Known(names, tuple(used), head, records, live)
+        held = _Known(parts, tuple(used), head, records, live)
         with self.lock:
             # A deletion that came in meanwhile must not find the head in memory afterwards.
-            if self.now is None or held.counts(self.now):
+            if self._allows(chain, held):
                 self.known[chain] = held
 
-    def _has(self, live: Live, chain: str, names: tuple[StatisticName, ...]) -> bool:
-        return chain in self.known and self.known[chain].serves(live, names)
+    def _has(self, live: Live, chain: str, parts: Parts) -> bool:
+        return chain in self.known and self.known[chain].serves(live, parts)
+
+    def _allows(self, chain: str, held: _Known) -> bool:
+        """Whether a head may be kept in memory, by the state that was told last."""
+        return self.now is None or (chain in self.alive and held.counts(self.now))
+
+    def _allows_all(self, live: Live, heads: Heads) -> bool:
+        """Whether all these heads, whose chains have their names at `live`, may be kept in memory."""
+        if self.now is None:
+            return True
+        return heads.count(self.now) and self.alive.issuperset(
+            chain_name(live, one) for one in heads.by_chain
+        )
 
     def _is_past(self, live: Live) -> bool:
         """Whether a later state was told in which a client's statistics do not count any more."""
@@ -227,10 +262,6 @@ class BackgroundSolver:
 def _with_bare(prefixes: Iterable[Prefix]) -> tuple[Prefix, ...]:
     """Return the chains, the bare backbone first."""
     return tuple(dict.fromkeys([(), *prefixes]))
-
-
-def _key(there: Mapping[str, Sequence[StatisticName]], chain: str) -> tuple[StatisticName, ...]:
-    return tuple(there.get(chain, ()))
 
 
 def solved_with(strategy: str, prefixes: Sequence[Prefix]) -> list[Prefix]:

@@ -9,7 +9,7 @@ from fedsgt.data import Client
 from fedsgt.runs.artefacts import BARE
 from fedsgt.runs.folder import RunFolder
 from fedsgt.runs.state import NOTHING_DELETED, DeletedData, Live
-from fedsgt.runs.statistics import StatisticName, note_of, read_statistic, statistics_in_force
+from fedsgt.runs.statistics import Basis, StatisticName, note_of, read_statistic, statistics_in_force
 from fedsgt.stack import profile
 from fedsgt.stack.statistics import Statistic
 from fedsgt.unlearning.erase import SourceReader
@@ -22,8 +22,8 @@ class Outgoing:
     """Statistics that a deletion has ended, and what is needed to take the deleted records out of them."""
 
     statistics: dict[StatisticName, Statistic] = field(default_factory=dict, repr=False)
-    sources: dict[StatisticName, str] = field(default_factory=dict, repr=False)
-    """Hash of all that each was made of."""
+    bases: dict[StatisticName, Basis] = field(default_factory=dict, repr=False)
+    """Hashes of all that each was made of."""
     before: dict[int, DeletedData] = field(default_factory=dict, repr=False)
     """Data that their clients had had deleted before, by the number of the client."""
     clients: dict[int, Client] = field(default_factory=dict, repr=False)
@@ -55,11 +55,11 @@ class Outgoing:
                 ours = note is not None and note.machine == here
                 found = read_statistic(folder, name) if ours else None
                 if found is not None and note is not None:
-                    self.statistics[name], self.sources[name] = found, note.source
+                    self.statistics[name], self.bases[name] = found, note.basis
                     size += found.gram.nbytes + found.cross.nbytes
 
-    def of(self, name: StatisticName, source: str) -> Statistic | None:
-        """Return the statistic that this one takes the place of, if it was made of this source."""
+    def of(self, name: StatisticName, basis: Basis) -> Statistic | None:
+        """Return the statistic that this one takes the place of, if it was made of this basis."""
         mark = self.before[name.client].mark if name.client in self.before else ""
         before = replace(name, mark=mark)
-        return self.statistics.get(before) if self.sources.get(before) == source else None
+        return self.statistics.get(before) if self.bases.get(before) == basis else None

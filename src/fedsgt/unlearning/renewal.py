@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 from fedsgt.build.statistics import (
     backbone_checked,
+    hash_of_computation,
+    module_hashes,
     publish_statistic,
-    record_statistics,
     renew_statistics,
-    source_hash,
 )
 from fedsgt.build.targets import make_recipe
 from fedsgt.data import Client, Record, Slice
@@ -25,7 +25,7 @@ from fedsgt.errors import InputError
 from fedsgt.runs.folder import RunFolder
 from fedsgt.runs.records import load_run_clients
 from fedsgt.runs.state import Live
-from fedsgt.runs.statistics import missing_statistics
+from fedsgt.runs.statistics import Basis, hash_of_records, missing_statistics, record_statistics
 from fedsgt.stack.statistics import Statistic, check_statistic
 from fedsgt.stack.steady import ROWS
 from fedsgt.store import StoreError
@@ -59,29 +59,29 @@ def _subtract(folder: RunFolder, outgoing: Outgoing, tell: Listener) -> int:
     worker = Worker(Setup.for_clients(folder.config, labels, clients, None, read, None))
     recipe = make_recipe(folder.config, labels, worker.model, live.description.profile)
 
-    def source_of(client: Client) -> str:
-        return source_hash(recipe, folder.config.heads, client.fingerprints())
+    def basis_of(client: Client, chain: tuple[str, ...]) -> Basis:
+        computed = hash_of_computation(recipe, folder.config.heads, module_hashes(folder, chain))
+        return Basis(hash_of_records(client.fingerprints()), computed)
 
-    before = {number: source_of(client.whole) for number, client in divided.items()}
-    after = {number: source_of(client.left) for number, client in divided.items()}
     tasks = [
-        (prefix, name, found)
+        (chain, name, found)
         for prefix, names in missing.items()
+        for chain in (live.description.chain(prefix),)
         for name in names
-        if name.client in divided and (found := outgoing.of(name, before[name.client])) is not None
+        if name.client in divided
+        and (found := outgoing.of(name, basis_of(divided[name.client].whole, chain))) is not None
     ]
     made = 0
-    for prefix, name, found in tasks:
+    for chain, name, found in tasks:
         client = divided[name.client]
-        chain, gone = live.description.chain(prefix), Slice("", client.gone)
-        taken = worker.statistic_of(chain, client.left.name, gone)
+        taken = worker.statistic_of(chain, client.left.name, Slice("", client.gone))
         if taken is None:  # features depend on the records beside them here
             continue
-        new = _without(found, taken, client.left)
-        made += new is not None and publish_statistic(folder, name, new, after[name.client])
+        new, basis = _without(found, taken, client.left), basis_of(client.left, chain)
+        made += new is not None and publish_statistic(folder, name, new, basis, live.description)
         tell(StatisticsMade(made, len(tasks)))
     worker.check()
-    record_statistics(folder)
+    record_statistics(folder, new=made > 0)
     return made
 
 

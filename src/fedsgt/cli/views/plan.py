@@ -205,8 +205,8 @@ def _cost(scored: PlanScore) -> str:
 
 
 def _storage(scored: PlanScore) -> str:
-    modules = len(scored.plan.modules)
-    return f"{counted(modules, 'module')}, {shown_bytes(modules * scored.module_bytes)}"
+    modules, size = counted(len(scored.plan.modules), "module"), scored.module_bytes
+    return f"{modules} of {shown_bytes(size)}, {shown_bytes(len(scored.plan.modules) * size)}"
 
 
 def _statistics_cost(run: Config, scored: PlanScore) -> StatisticsCost | None:
@@ -241,5 +241,4 @@ def _traffic(scored: PlanScore) -> str:
     return (
         f"{traffic.rounds:.1f} rounds{between},"
         f" {shown_bytes(traffic.modules_up * size)} up and {shown_bytes(traffic.modules_down * size)} down"
-        f" at {shown_bytes(size)} a module"
     )
