@@ -50,7 +50,8 @@ def test_a_tree_within_the_passes_has_every_group_as_a_root(groups: int) -> None
 
 def test_the_setting_is_said_in_words() -> None:
     assert setting_for(Purpose.CLIENTS, 50).withstands() == (
-        "withstands about 29.3 deletions of records or slices, or about 21.8 of 50 clients that leave whole"
+        "no module is live after about 29.3 deletions of records or slices, or after about 21.8 of 50 "
+        "clients left whole"
     )
 
 

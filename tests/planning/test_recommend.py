@@ -9,7 +9,7 @@ import pytest
 from fedsgt.errors import InputError
 from fedsgt.planning import recommend as module
 from fedsgt.planning.planner import PlanScore, score_plan
-from fedsgt.planning.recommend import Recommendation, recommend
+from fedsgt.planning.recommend import LIMITS, Limits, Recommendation, recommend
 from fedsgt.planning.stream import Counts, Stream
 from fedsgt.plans import kinds, make, rotations
 from fedsgt.plans.tree.search import tree
@@ -25,11 +25,15 @@ def _few_candidates(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kinds, "tree", partial(tree, effort=0.01))
 
 
-def group(method: str, slices: int, groups: int) -> Counts:
-    """Dealt at random, or each client's slices side by side."""
+def group(method: str, slices: int, groups: int, limits: Limits = None) -> Counts:
+    """Dealt at random, or each client's slices side by side; with limits in as many groups at most."""
     total = CLIENTS * slices
     cut = np.arange(total) * groups // total
-    dealt = cut if method == "affinity" else np.random.default_rng(0).permutation(cut)
+    if isinstance(limits, int):
+        one, _ = np.divmod(np.arange(total), slices)
+        dealt = (one + np.arange(total) % slices % limits) % groups
+    else:
+        dealt = cut if method == "affinity" else np.random.default_rng(0).permutation(cut)
     counts = np.zeros((CLIENTS, groups), dtype=np.int64)
     np.add.at(counts, (np.repeat(np.arange(CLIENTS), slices), dealt), 1)
     return counts
@@ -153,7 +157,7 @@ def test_the_plan_is_the_one_that_a_run_would_train() -> None:
 def test_every_group_mixes_at_least_two_slices() -> None:
     tried: list[tuple[int, int]] = []
 
-    def watched(method: str, slices: int, groups: int) -> Counts:
+    def watched(method: str, slices: int, groups: int, limits: Limits) -> Counts:
         tried.append((slices, groups))
         return group(method, slices, groups)
 
@@ -162,7 +166,7 @@ def test_every_group_mixes_at_least_two_slices() -> None:
 
 
 def test_groupings_that_limits_forbid_are_left_out() -> None:
-    def limited(method: str, slices: int, groups: int) -> Counts:
+    def limited(method: str, slices: int, groups: int, limits: Limits) -> Counts:
         if slices > 1:
             raise InputError("client 0: no way")
         return group(method, slices, groups)
@@ -173,7 +177,7 @@ def test_groupings_that_limits_forbid_are_left_out() -> None:
 
 
 def test_limits_that_forbid_everything_are_an_error() -> None:
-    def forbidden(method: str, slices: int, groups: int) -> Counts:
+    def forbidden(method: str, slices: int, groups: int, limits: Limits) -> Counts:
         raise InputError("client 0: no way")
 
     with pytest.raises(InputError, match=r"^clients: no setting searched can group 6 clients"):
@@ -216,7 +220,7 @@ def test_a_setting_that_something_beats_is_not_kept() -> None:
 
 @pytest.mark.parametrize("company", [1, 2])
 def test_no_group_is_one_clients_alone_if_that_is_asked_for(company: int) -> None:
-    def own_group(method: str, slices: int, groups: int) -> Counts:
+    def own_group(method: str, slices: int, groups: int, limits: Limits) -> Counts:
         counts = group(method, slices, groups)
         if method == "affinity":
             counts[1:, 1] += counts[1:, 0]
@@ -230,5 +234,23 @@ def test_no_group_is_one_clients_alone_if_that_is_asked_for(company: int) -> Non
 
 def test_the_reason_says_how_many_whole_clients_are_withstood() -> None:
     found = advice(Stream(4))
-    whole = f"withstands about {found.best.score.deletion_rate_clients:.1f} of 6 clients that leave whole"
-    assert whole in found.reason()
+    rate = found.best.score.deletion_rate_clients
+    assert f"and no module is live after about {rate:.1f} of 6 clients left whole" in found.reason()
+
+
+def test_limits_are_tried_where_whole_clients_leave(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "METHODS", ("random",))
+    monkeypatch.setattr(module, "SLICES", (5,))
+    free = advice(Stream(3, 3), 12, 0.5)
+    found = recommend(setting(Stream(3, 3)), CLIENTS, group, 12, 0.5, limits=LIMITS)
+    assert (free.best.limits, found.best.limits) == (None, 1)
+    assert found.searched == 3 * free.searched
+    assert found.best.score.deletion_rate_clients > free.best.score.deletion_rate_clients
+    assert "5 slices a client, in at most 1 group, " in found.reason()
+
+
+def test_limits_that_change_nothing_are_left_out() -> None:
+    one = recommend(setting(Stream(3, 3)), CLIENTS, group, 12, 0.5, limits=(None,))
+    assert (
+        recommend(setting(Stream(3, 3)), CLIENTS, group, 12, 0.5, limits=(None, 5)).searched == one.searched
+    )

@@ -14,7 +14,7 @@ from fedsgt.config import Config, load, system_settings
 from fedsgt.engine.events import Event, Listener
 from fedsgt.engine.tally import Tally, print_lines
 from fedsgt.errors import InputError
-from fedsgt.plans.scoring.whole_clients import withstood_words
+from fedsgt.plans.scoring.whole_clients import whole_clients_words
 from fedsgt.plans.statistics_cost import passes_words
 from fedsgt.words import counted
 
@@ -261,7 +261,7 @@ def training_text(path: AnyPath, found: Training) -> str:
     lines = [
         f"{path}: {counted(found.modules, 'module')} of {counted(found.sequences, 'sequence')}; "
         f"{found.trained} trained now, in {found.seconds:.0f} s; "
-        f"withstands {withstood_words(found.clients_withstood, found.clients)}"
+        f"{whole_clients_words(found.clients_withstood, found.clients)}"
     ]
     if found.statistics:
         lines.append(

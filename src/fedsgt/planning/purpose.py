@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from fedsgt import grouping
 from fedsgt.plans import Estimate, rotations
-from fedsgt.plans.scoring.whole_clients import clients_withstood, withstood_words
+from fedsgt.plans.scoring.whole_clients import clients_withstood, left_whole_words
 
 MOST_GROUPS, MOST_SLICES = 10, 5
 PASSES = 10
@@ -64,10 +64,10 @@ class Setting:
         return clients_withstood(range(self.groups), self.counts())
 
     def withstands(self) -> str:
-        """Say how many deletions of each kind the setting withstands."""
+        """Say after how many deletions of each kind no module is live."""
         return (
-            f"withstands about {rotations(self.groups).deletion_rate():.1f} deletions of records or slices,"
-            f" or {withstood_words(self.clients_withstood, self.clients)}"
+            f"no module is live after about {rotations(self.groups).deletion_rate():.1f} deletions of "
+            f"records or slices, or after {left_whole_words(self.clients_withstood, self.clients)}"
         )
 
 

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
+from typing import TypeAlias
 
 from fedsgt.errors import InputError
 from fedsgt.planning.planner import PlanScore, score_plan
 from fedsgt.planning.purpose import fewest_clients
 from fedsgt.planning.stream import Counts
 from fedsgt.plans import Plan, make
-from fedsgt.plans.scoring.whole_clients import withstood_words
+from fedsgt.plans.scoring.whole_clients import whole_clients_words
 from fedsgt.plans.tree.search import Progress, ignore, tree
 from fedsgt.window import Window, groups_used, order_passes
-from fedsgt.words import counted, counted_passes
+from fedsgt.words import counted, counted_passes, counted_range
 
 GROUPS = (3, 4, 5, 6, 8, 10, 12, 16)
 SLICES = (1, 2, 3, 5, 10)
@@ -27,8 +29,12 @@ SCREENING = 0.1
 # The other methods look at the data, which a planner does not have.
 METHODS = ("random", "affinity")
 
-# Makes clients x groups from a method, slices of each client and a number of groups.
-GroupSlices = Callable[[str, int, int], Counts]
+# Most groups that a client may be in: one number for all clients, or one for each; None for no limit.
+Limits: TypeAlias = int | list[int] | None
+# Limits tried where whole clients leave, as each hits every group that it is in.
+LIMITS: tuple[Limits, ...] = (None, 1, 2)
+# Makes clients x groups from a method, slices of each client, a number of groups, and limits.
+GroupSlices: TypeAlias = Callable[[str, int, int, Limits], Counts]
 
 
 @dataclass(frozen=True)
@@ -37,6 +43,7 @@ class Candidate:
 
     method: str
     slices: int
+    limits: Limits
     kind: str
     passes: float | None
     """Limit on passes that the plan was made with, if any."""
@@ -60,7 +67,7 @@ class Candidate:
         return (
             f"{counted(plan.groups, 'group')}, {counted(len(plan.sequences), 'sequence')}, "
             f"{counted(self.slices, 'slice')} a client,"
-            f" {self.kind} plan, {self.method} grouping, {window}"
+            f"{_limits_words(self.limits)} {self.kind} plan, {self.method} grouping, {window}"
         )
 
 
@@ -98,7 +105,7 @@ class Recommendation:
             f"{counted_passes(self.max_passes)} is better. It is alive after "
             f"{counted(given.stream.requests, 'request')} with probability"
             f" {given.curves.alive[-1]:.2f}, keeps {given.mean_live_share:.0%} of the data live"
-            f" on average and withstands {withstood_words(given.deletion_rate_clients, self.clients)}."
+            f" on average, and {whole_clients_words(given.deletion_rate_clients, self.clients)}."
         )
 
     def _why_take(self) -> str:
@@ -110,8 +117,8 @@ class Recommendation:
             f"{self.given.curves.alive[-1]:.2f} and {self.given.mean_live_share:.0%} for the setting given"
         )
         passes = f"for {counted_passes(best.score.plan.passes)}"
-        whole = withstood_words(best.score.deletion_rate_clients, self.clients)
-        return f"Take {best.label}: {served}, {kept}, against {given}, and withstands {whole}, {passes}."
+        whole = whole_clients_words(best.score.deletion_rate_clients, self.clients)
+        return f"Take {best.label}, {passes}: {served}, {kept}, against {given}, and {whole}."
 
     def _trade_off(self) -> str:
         """Return one sentence on the cost of the best setting, or that none reaches the target."""
@@ -142,11 +149,12 @@ def recommend(
     progress: Progress = ignore,
     windows: Sequence[Window] = (None,),
     company: int = 1,
+    limits: Sequence[Limits] = (None,),
 ) -> Recommendation:
     """Return the setting that keeps most data live, among those that survive the stream within the cost.
 
-    Plans are searched for each of the windows. Settings with fewer than `company` clients in some group are
-    left out.
+    Plans are searched for each of the windows, and slices are grouped within each of the limits. Settings
+    with fewer than `company` clients in some group are left out.
     """
     if not 0 < target < 1:
         raise InputError(f"target: {target:g} is not a probability above 0 and below 1")
@@ -154,13 +162,13 @@ def recommend(
     if not max_passes >= least:
         raise InputError(f"max passes: {max_passes:g} is too little; the smallest plan takes {least:g}")
 
-    def in_company(method: str, slices: int, groups: int) -> Counts:
-        counts = group(method, slices, groups)
+    def in_company(method: str, slices: int, groups: int, limit: Limits) -> Counts:
+        counts = group(method, slices, groups, limit)
         if fewest_clients(counts) < company:
             raise InputError(f"clients: a group has fewer than {counted(company, 'client')}")
         return counts
 
-    found = list(_candidates(given, clients, in_company, max_passes, progress, windows))
+    found = list(_candidates(given, clients, in_company, max_passes, progress, windows, limits))
     if not found:
         raise InputError(
             f"clients: no setting searched can group {counted(clients, 'client')} within their limits"
@@ -186,7 +194,7 @@ def _made_fully(best: Candidate, given: PlanScore, group: GroupSlices, progress:
     """Return the candidate with the plan that a run would train, searched in full."""
     groups = best.score.plan.groups
     plan = make(best.kind, groups, passes=best.passes, progress=progress, window=best.window)
-    counts = group(best.method, best.slices, plan.groups)
+    counts = group(best.method, best.slices, plan.groups, best.limits)
     scored = score_plan(plan, counts, given.stream, given.module_bytes, given.fedavg_rounds)
     return replace(best, score=scored)
 
@@ -198,6 +206,7 @@ def _candidates(
     max_passes: float,
     progress: Progress,
     windows: Sequence[Window],
+    limits: Sequence[Limits],
 ) -> Iterator[Candidate]:
     """Yield every setting that can be grouped within the limits and afforded, scored."""
     most = clients * max(SLICES) // MIXED
@@ -210,21 +219,31 @@ def _candidates(
         for slices in SLICES:
             if MIXED * groups > clients * slices:
                 continue
-            for method in METHODS:
-                counts = _grouped(group, method, slices, groups)
+            for method, limit in product(METHODS, limits):
+                # A client of two slices is in two groups at most in any case.
+                forbids = not isinstance(limit, int) or limit < slices or None not in limits
+                counts = _grouped(group, method, slices, groups, limit) if forbids else None
                 if counts is None:
                     continue
-                for kind, limit, plan in plans:
+                for kind, passes, plan in plans:
                     scored = score_plan(plan, counts, given.stream, given.module_bytes, given.fedavg_rounds)
-                    yield Candidate(method, slices, kind, limit, scored)
+                    yield Candidate(method, slices, limit, kind, passes, scored)
 
 
-def _grouped(group: GroupSlices, method: str, slices: int, groups: int) -> Counts | None:
+def _grouped(group: GroupSlices, method: str, slices: int, groups: int, limits: Limits) -> Counts | None:
     """Return None if no grouping satisfies the clients' limits."""
     try:
-        return group(method, slices, groups)
+        return group(method, slices, groups, limits)
     except InputError:
         return None
+
+
+def _limits_words(limits: Limits) -> str:
+    if limits is None:
+        return ""
+    if isinstance(limits, int):
+        return f" in at most {counted(limits, 'group')},"
+    return f" in at most {counted_range(min(limits), max(limits), 'group')},"
 
 
 def _plans(groups: int, max_passes: float, window: Window) -> Iterator[tuple[str, float | None, Plan]]:

@@ -82,8 +82,8 @@ def test_a_csv_of_image_paths_is_trained_as_it_is(images: World, tmp_path: Path)
         "  clients  'Hospital': 4 owners with 12 records",
         "  test     no test part: 20% of the records are kept for testing, chosen by a hash of the id",
         "  groups   2, of 1 slice a client",
-        "  for      deletions of records and of whole clients: withstands about 3.0 deletions of records or "
-        "slices, or about 2.3 of 4 clients that leave whole",
+        "  for      deletions of records and of whole clients: no module is live after about 3.0 deletions "
+        "of records or slices, or after about 2.3 of 4 clients left whole",
         "  model    fedsgt/tiny-vit",
         "Wrote my.toml. Next: fedsgt train my.toml",
     ]
@@ -208,8 +208,8 @@ def test_the_starter_is_the_demos_for_both_kinds_of_deletions(tmp_path: Path) ->
     done = fedsgt("init", "my.toml", cwd=tmp_path)
     assert (tmp_path / "my.toml").read_text() == STARTER.read_text()
     assert done.stdout.splitlines() == [
-        "For deletions of records and of whole clients: withstands about 29.3 deletions of records or "
-        "slices, or about 7.7 of 10 clients that leave whole",
+        "For deletions of records and of whole clients: no module is live after about 29.3 deletions of "
+        "records or slices, or after about 7.7 of 10 clients left whole",
         "Wrote my.toml. Next: fedsgt train my.toml",
     ]
 
@@ -235,4 +235,4 @@ def test_data_get_groups_for_their_purpose(tmp_path: Path, purpose: str, limits:
     grouping = load(tmp_path / "my.toml").grouping
     assert (grouping.groups, grouping.limits) == (10, limits)
     assert grouping.slices == (5 if purpose == "records" else 1)
-    assert "of 24 clients that leave whole" in done.stdout
+    assert "of 24 clients left whole" in done.stdout

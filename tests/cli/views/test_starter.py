@@ -87,6 +87,6 @@ def test_the_settings_of_a_purpose_are_written_as_they_are(purpose: Purpose, cli
 
 def test_what_a_setting_withstands_is_said_in_a_line() -> None:
     assert purpose_words(setting_for(Purpose.BOTH, 10)) == (
-        "deletions of records and of whole clients: withstands about 29.3 deletions of records or slices, "
-        "or about 7.7 of 10 clients that leave whole"
+        "deletions of records and of whole clients: no module is live after about 29.3 deletions of records "
+        "or slices, or after about 7.7 of 10 clients left whole"
     )

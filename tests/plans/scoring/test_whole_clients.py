@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from fedsgt import grouping, theory
 from fedsgt.plans import make
 from fedsgt.plans.scoring import whole_clients as module
-from fedsgt.plans.scoring.whole_clients import clients_withstood, withstood_words
+from fedsgt.plans.scoring.whole_clients import clients_withstood, whole_clients_words
 
 Counts = NDArray[np.int64]
 
@@ -133,5 +133,5 @@ def test_it_agrees_with_the_theory_of_random_groups() -> None:
 
 
 def test_words() -> None:
-    assert withstood_words(8.26, 10) == "about 8.3 of 10 clients that leave whole"
-    assert withstood_words(math.inf, 4) == "all clients that will ever leave whole"
+    assert whole_clients_words(8.26, 10) == "no module is live after about 8.3 of 10 clients left whole"
+    assert whole_clients_words(math.inf, 4) == "a module stays live, whichever clients leave whole"

@@ -13,7 +13,7 @@ from fedsgt.cli.commands.init import STARTER
 from fedsgt.cli.commands.options import Overrides, opened
 from fedsgt.cli.commands.report import report
 from fedsgt.cli.commands.train import train_and_tell, use_profile
-from fedsgt.cli.commands.unlearn import forget
+from fedsgt.cli.commands.unlearn import forget, renew_and_tell
 from fedsgt.cli.commands.verify import verify
 from fedsgt.config import Config, load
 from fedsgt.words import counted
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 DEMO = Path("runs/demo")
 RECORDS = 3  # number of records that the first deletion names
+KEY, LAST = "demo", 2  # keys of the deletions that are shown one by one, and the last of these
 
 
 def demo(
@@ -51,23 +52,40 @@ def demo(
         _play(output or Path("federation"), overrides or ())
     else:
         config = load(STARTER, overrides or ())
-        _demonstrate(config, output or _free_folder(config))
+        folder = output or _free_folder(config)
+        if _is_finished(folder):
+            typer.echo(f"{folder}: this demo is finished; nothing was changed. Give another folder with -o")
+        else:
+            _demonstrate(config, folder)
 
 
 def _free_folder(config: Config) -> Path:
-    """Return runs/demo, or the first of runs/demo-2, ... if something else is in those before."""
+    """Return runs/demo, or the first of runs/demo-2, ... if something else, or all of it, is there before."""
     from fedsgt.runs.folder import holds_something_else
 
     folder, passed = DEMO, list[str]()
-    while holds_something_else(folder, config):
+    while holds_something_else(folder, config) or _is_finished(folder):
         passed.append(str(folder))
         folder = DEMO.with_name(f"{DEMO.name}-{len(passed) + 1}")
     if passed:
         typer.echo(
-            f"{', '.join(passed)}: something else, or a demo of another version or settings, left as it is; "
-            f"this one is in {folder}"
+            f"{', '.join(passed)}: something else, or a demo that is finished or of another version or "
+            f"settings, left as it is; this one is in {folder}"
         )
     return folder
+
+
+def _is_finished(path: Path) -> bool:
+    """Whether a demo in this folder has made all its deletions: training it again would begin without end."""
+    from fedsgt.runs.artefacts import DESCRIPTION
+    from fedsgt.runs.folder import open_run
+    from fedsgt.serving.heads import solves
+
+    if not (path / DESCRIPTION).exists():
+        return False
+    folder = open_run(path)
+    asked = folder.ledger.find(f"{KEY} {LAST}") is not None
+    return asked and solves(folder.config) and not any(folder.live().prefixes(folder.present()))
 
 
 def _play(folder: Path, overrides: Sequence[str]) -> None:
@@ -92,14 +110,16 @@ def _demonstrate(config: Config, output: Path) -> None:
     run = opened(output)
     for number, (command, deletion) in enumerate(_deletions(run.folder)):
         typer.echo(f"\n$ fedsgt unlearn {output} {command}")
-        answer = forget(run, [deletion], key=f"demo {number}")
+        answer = forget(run, [deletion], key=f"{KEY} {number}")
+        renew_and_tell(run, answer.number)
         _predict(run)
     _verify(output)
-    typer.echo(f"\n$ fedsgt report {output}")
-    report(output)
     if solves(run.config):
         _delete_the_rest(run)
         _verify(output)
+    # Last, as a deletion destroys it.
+    typer.echo(f"\n$ fedsgt report {output}")
+    report(output)
     typer.echo(f"\nThe certificate of the third deletion: {answer.certificate}")
     typer.echo(f"The report, to open in a browser:     {output / 'report.html'}")
     typer.echo(f"Next: fedsgt status {output}; fedsgt audit {output}; fedsgt retrain {output}")
@@ -118,7 +138,7 @@ def _delete_the_rest(run: Run) -> None:
     """Delete one slice after another until no module is live: solved heads go on answering."""
     typer.echo("\nMore slices are deleted, until no module is live:")
     while (found := _next_slice(run.folder)) is not None:
-        receipt = run.unlearn(deletions=[found], key=f"demo {found.client} {found.slices}")
+        receipt = run.unlearn(deletions=[found], key=f"{KEY} {found.client} {found.slices}")
         answer = run.predict_test()
         assert answer.accuracy is not None
         typer.echo(
@@ -128,10 +148,13 @@ def _delete_the_rest(run: Run) -> None:
         )
     answer = run.predict_test()
     assert answer.accuracy is not None
-    typer.echo(
-        f"no module is live, and the service goes on: {answer.accuracy.accuracy:.1%} right, by a head on the "
-        f"bare backbone that is solved from the {counted(answer.detail.solved_from, 'record')} left"
-    )
+    if answer.detail.sequences:
+        typer.echo("one slice is left, which is kept")
+    else:
+        typer.echo(
+            f"no module is live, and the service goes on: {answer.accuracy.accuracy:.1%} right, by a head on "
+            f"the bare backbone that is solved from the {counted(answer.detail.solved_from, 'record')} left"
+        )
 
 
 def _next_slice(folder: RunFolder) -> Deletion | None:
@@ -142,13 +165,15 @@ def _next_slice(folder: RunFolder) -> Deletion | None:
     live = folder.live()
     roots = {entry.groups[0] for entry in live.modules()}
     left = [
-        (records, entry.name, index)
+        (records, entry.name, index, live.description.groups_of[number][index])
         for number, entry in enumerate(live.description.clients)
         for index, records in enumerate(records_left(live, number))
-        if records and live.description.groups_of[number][index] in roots
+        if records
     ]
     # The smallest first, so that many records are left at the end.
-    return Deletion(left_of[1], slices=(left_of[2],)) if left and (left_of := min(left)) else None
+    # The last slice of all stays, as without any record nothing would answer.
+    served = sorted(one for one in left if one[3] in roots)
+    return Deletion(served[0][1], slices=(served[0][2],)) if served and len(left) > 1 else None
 
 
 def _deletions(folder: RunFolder) -> list[tuple[str, Deletion]]:

@@ -32,7 +32,7 @@ from fedsgt.config.load import from_values
 from fedsgt.errors import InputError
 from fedsgt.planning.planner import PlanScore, score_plan
 from fedsgt.planning.purpose import COMPANY, Purpose
-from fedsgt.planning.recommend import WINDOWS, Recommendation, recommend
+from fedsgt.planning.recommend import LIMITS, WINDOWS, Limits, Recommendation, recommend
 from fedsgt.planning.stream import Counts, Stream
 from fedsgt.plans import Plan, make
 from fedsgt.stack.checkpoint_files import feature_width
@@ -48,6 +48,7 @@ ANSWERED = {
     "budget",
     "passes",
     "window",
+    "limits",
     "kind",
     "method",
     "recommended",
@@ -234,7 +235,12 @@ def recommended_toml(run: Config, advice: Recommendation) -> str:
     if not advice.keep_given:
         best = advice.best
         chosen: dict[str, dict[str, Any]] = {
-            "grouping": {"method": best.method, "groups": best.score.plan.groups, "slices": best.slices},
+            "grouping": {
+                "method": best.method,
+                "groups": best.score.plan.groups,
+                "slices": best.slices,
+                "limits": best.limits,
+            },
             # Without a budget: the plan was made within its passes.
             "plan": {"kind": best.kind, "passes": best.passes, "budget": None},
             "training": {"window": best.window},
@@ -289,16 +295,21 @@ def _plan(run: Config) -> Plan:
 def _counts(run: Config, likely: tuple[float, ...] | None) -> Counts:
     """Return the slices of each client in each group, as far as these are known without the data."""
     method = NEEDS_DATA.get(run.grouping.method, run.grouping.method)
-    return _group(method, run.slices_per_client(), run.grouping.groups, run, likely)
+    section = run.grouping
+    return _group(method, run.slices_per_client(), section.groups, section.limits, section.seed, likely)
 
 
 def _group(
-    method: str, slices: list[int], groups: int, run: Config, likely: tuple[float, ...] | None
+    method: str,
+    slices: list[int],
+    groups: int,
+    limits: Limits,
+    seed: int,
+    likely: tuple[float, ...] | None,
 ) -> Counts:
     related: dict[str, Any] = {}
     if method == "affinity":  # clients that ask most share groups; else each client keeps to few groups
         related = {"clusters": range(len(slices))} if likely is None else {"rates": likely}
-    limits, seed = run.grouping.limits, run.grouping.seed
     return grouping.make(method, slices, groups, limits=limits, seed=seed, **related).counts()
 
 
@@ -307,13 +318,16 @@ def _recommended(
 ) -> Recommendation:
     clients = run.client_count()
 
-    def group(method: str, slices: int, groups: int) -> Counts:
-        return _group(method, [slices] * clients, groups, run, scored.stream.prior)
+    def group(method: str, slices: int, groups: int, limits: Limits) -> Counts:
+        return _group(method, [slices] * clients, groups, limits, run.grouping.seed, scored.stream.prior)
 
     # Without a limit, a recommendation may cost as much as the given setting and no more.
     cap = scored.plan.passes if max_passes is None else max_passes
     # A window changes what is learnt, so it is tried only to keep within a limit, and never against a wish.
     given = run.training.window
     windows = WINDOWS if max_passes is not None and given is None else (given,)
+    # Limits are tried only where whole clients leave, and never against a wish.
+    wished = run.grouping.limits
+    limits = LIMITS if scored.stream.whole_clients and wished is None else (wished,)
     with progress("Searching settings") as done:
-        return recommend(scored, clients, group, cap, target, done, windows, company)
+        return recommend(scored, clients, group, cap, target, done, windows, company, limits)

@@ -15,7 +15,7 @@ from fedsgt.config import Config
 from fedsgt.planning.planner import PlanScore
 from fedsgt.planning.recommend import Recommendation
 from fedsgt.plans import Estimate
-from fedsgt.plans.scoring.whole_clients import withstood_words
+from fedsgt.plans.scoring.whole_clients import whole_clients_words
 from fedsgt.plans.statistics_cost import StatisticsCost
 from fedsgt.words import counted, counted_passes, counted_range, shown_bytes
 
@@ -56,6 +56,9 @@ def show_recommendation(advice: Recommendation, options: list[str]) -> None:
         str(best.slices),
     ]
     words += ["--plan", best.kind, "--grouping", best.method]
+    if best.limits is not None:
+        limits = [best.limits] if isinstance(best.limits, int) else best.limits
+        words += ["--limits", ",".join(map(str, limits))]
     words += ["--passes", f"{best.passes:g}"] if best.passes is not None else []
     words += ["--window", str(best.window)] if best.window is not None else []
     # One line without markup, so that it can be copied into a shell.
@@ -83,6 +86,7 @@ def score_json(
             "settings_searched": advice.searched,
             "slices": best.slices,
             "grouping": best.method,
+            "limits": best.limits,
             "window": best.window,
             **best.score.to_json(),
         }
@@ -190,7 +194,7 @@ def _whole_clients(run: Config, scored: PlanScore) -> str:
         return NOTHING
     rate = scored.deletion_rate_clients
     error = "" if rate.exact else f" (standard error {rate.stderr:.2g})"
-    return f"withstands {withstood_words(rate, run.client_count())}{error}"
+    return f"{whole_clients_words(rate, run.client_count())}{error}"
 
 
 def _cost(scored: PlanScore) -> str:

@@ -42,11 +42,16 @@ def clients_withstood(
     return _simulated(held, np.ones(len(held)) if prior is None else prior)
 
 
-def withstood_words(rate: float, clients: int) -> str:
-    """Return in words how many of the clients can leave whole; to follow "withstands"."""
+def whole_clients_words(rate: float, clients: int) -> str:
+    """Say after how many clients that left whole no module is live."""
     if math.isinf(rate):
-        return "all clients that will ever leave whole"
-    return f"about {rate:.1f} of {counted(clients, 'client')} that leave{'s' if clients == 1 else ''} whole"
+        return "a module stays live, whichever clients leave whole"
+    return f"no module is live after {left_whole_words(rate, clients)}"
+
+
+def left_whole_words(rate: float, clients: int) -> str:
+    """Return in words that so many of the clients left whole."""
+    return f"about {rate:.1f} of {counted(clients, 'client')} left whole"
 
 
 def _exact(held: NDArray[np.bool_]) -> Fraction:
