@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsgt.data import Record, Slice
-from fedsgt.data.slices import cut, slice_of
+from fedsgt.data.slices import are_slices, cut, slice_of
 from fedsgt.errors import InputError
 
 SEEDS = st.integers(-5, 5) | st.text(max_size=3)
@@ -155,3 +155,9 @@ def test_a_slice_comes_in_parts_of_which_only_those_of_a_named_one_have_names() 
     assert {part.fingerprint for part in nameless} == {""}
     for parts in (named, nameless):
         assert tuple(record for part in parts for record in part.records) == records
+
+
+@given(st.lists(st.integers(-4, 4) | st.booleans() | st.none() | st.floats(0, 3) | st.text(max_size=1)))
+def test_slices_are_named_by_whole_numbers_each_once(indices: list[Any]) -> None:
+    right = all(type(index) is int and 0 <= index < 3 for index in indices)
+    assert are_slices(indices, 3) == (right and len({*indices}) == len(indices))

@@ -61,6 +61,17 @@ def test_records_stand_by_id_however_they_were_sliced(setup: Setup, images: Worl
     assert len(worker._examples(parts[1:])) == len(parts[1])
 
 
+@pytest.mark.parametrize("slices", [(0, 1, -1), (-2,), (0, 2), (0, 0), (0, True), (0.0, 1), ("0",), ([0],)])
+def test_slices_that_a_client_does_not_have_are_refused(setup: Setup, slices: tuple[Any, ...]) -> None:
+    """Python counts negative numbers from the end, so that they name slices that are there."""
+    worker = Worker(setup)
+    refused = r"client c0: asked for slices \[.*\]; allowed: 0 to 1, each at most once"
+    with pytest.raises(InputError, match=refused):
+        update(worker, slices=slices)
+    with pytest.raises(InputError, match=refused):
+        worker.statistic((), "c0", slices)
+
+
 def test_a_job_has_no_memory_of_the_jobs_before_it(setup: Setup) -> None:
     """Every job after every other on one worker, against a new worker for each."""
     jobs = [(), KEYS[:1], KEYS, KEYS[1:]]

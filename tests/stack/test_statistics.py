@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
@@ -149,6 +150,107 @@ def test_a_hostile_statistic_is_refused_and_named(lie: str) -> None:
         check_statistic(change(honest), Statistic.empty(WIDTH, LABELS, BITS), 50, "hospital-7")
     assert str(refused.value).startswith("client hospital-7: statistic refused: ")
     assert reason in refused.value.reason
+
+
+def from_parts(gram: np.ndarray, cross: np.ndarray, counts: Sequence[int]) -> Statistic:
+    """Return a statistic of these products and sums by label, without the 1, which is appended."""
+    one, size = unit(BITS), len(gram) + 1
+    sums = np.vstack([cross, np.multiply(counts, one)]).astype(np.int64)
+    full = np.zeros((size, size), np.int64)
+    full[:-1, :-1] = gram
+    full[-1] = full[:, -1] = sums.sum(axis=1) * one
+    full[-1, -1] = sum(counts) * one**2
+    return Statistic(full[np.triu_indices(size)], sums, sum(counts), BITS)
+
+
+def check(found: Statistic) -> None:
+    width, labels = found.size - 1, found.cross.shape[1]
+    check_statistic(found, Statistic.empty(width, labels, found.bits), found.records, "hospital-7")
+
+
+def test_labels_cannot_have_sums_that_their_squares_do_not_allow() -> None:
+    """As large as the features' bound, and cancelling over the labels; one such client can bend the head."""
+    cross = 25 * largest(BITS) * np.array([[-1, 1, 0, 0], [0, -1, 1, 0], [0, 0, -1, 1]])
+    gram = cross @ cross.T // 25  # of records that all have their label's mean
+    check(from_parts(gram, cross, [25] * 4))
+    for less in (0, 0.5, 1 - 1e-6):
+        with pytest.raises(RefusedStatistic, match="its sums by label are too large for its products"):
+            check(from_parts(gram * less, cross, [25] * 4))
+
+
+def test_a_direction_without_squares_has_no_sum() -> None:
+    """Each feature alone has squares enough; the difference of the two has none."""
+    gram, mean = np.full((2, 2), 100 * 1000**2), 40
+    check(from_parts(gram, 50 * mean * np.array([[1, -1], [1, -1]]), [50, 50]))
+    with pytest.raises(RefusedStatistic, match="its sums by label are too large for its products"):
+        check(from_parts(gram, 50 * mean * np.array([[1, -1], [-1, 1]]), [50, 50]))
+
+
+def test_large_features_do_not_hide_small_ones() -> None:
+    """What rounding may do to a feature is measured by its own squares."""
+    gram = np.diag([100 * largest(BITS) ** 2] * 40 + [0])
+    cross = np.zeros((41, 2))
+    check(from_parts(gram, cross, [50, 50]))
+    cross[-1] = 50, -50  # by 1 in the last bit
+    with pytest.raises(RefusedStatistic, match="its sums by label are too large for its products"):
+        check(from_parts(gram, cross, [50, 50]))
+
+
+@pytest.mark.parametrize("records", [1, 2, 5, 10])
+def test_few_records_have_few_directions(records: int) -> None:
+    width = 20
+    gram = np.eye(width) * records * 1000**2
+    with pytest.raises(RefusedStatistic, match=r"its products are those of at least 21 records"):
+        check(from_parts(gram, np.zeros((width, 2)), [records, 0]))
+    features = np.random.default_rng(records).normal(0, 2, (records, width))
+    labels = np.arange(records) % 2
+    honest = Statistic.of(features, labels.tolist(), 2, BITS)
+    check(honest)
+    more = np.zeros(honest.size, np.int64)
+    more[:width] = np.random.default_rng(0).integers(-20, 20, width)
+    full = honest.full_gram() + np.outer(more, more)
+    with pytest.raises(RefusedStatistic, match=f"its products are those of at least {records + 1} records"):
+        check(replace(honest, gram=full[np.triu_indices(honest.size)]))
+
+
+SHAPES: dict[str, Callable[[np.random.Generator, int, int], np.ndarray]] = {
+    "normal": lambda rng, n, width: rng.normal(0, 1, (n, width)),
+    "tiny": lambda rng, n, width: rng.normal(0, 1e-3, (n, width)),
+    "clipped": lambda rng, n, width: rng.normal(0, 1e3, (n, width)),
+    "one sign": lambda rng, n, width: np.full((n, width), 1e9) * rng.choice([-1, 1], width),
+    "constant": lambda rng, n, width: np.tile(rng.normal(0, 1, width), (n, 1)),
+    "nothing": lambda rng, n, width: np.zeros((n, width)),
+    "duplicates": lambda rng, n, width: rng.normal(0, 1, (1 + n // 5, width))[rng.integers(0, 1 + n // 5, n)],
+    "low rank": lambda rng, n, width: rng.normal(0, 1, (n, 3)) @ rng.normal(0, 1, (3, width)),
+    "far from zero": lambda rng, n, width: 60 + rng.normal(0, 1e-2, (n, width)),
+    "unlike scales": lambda rng, n, width: rng.normal(0, 1, (n, width)) * np.logspace(-4, 2, width),
+    "equal features": lambda rng, n, width: np.repeat(rng.normal(0, 1, (n, 1)), width, axis=1),
+    "one outlier": lambda rng, n, width: rng.normal(0, 0.1, (n, width)) + 64 * (np.arange(n) == 0)[:, None],
+}
+
+
+@pytest.mark.parametrize("bits", [8, 12, 16])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_honest_statistics_are_never_refused(shape: str, bits: int) -> None:
+    """Whatever the records, and also what is left of a sum when some of them are taken away."""
+    rng = np.random.default_rng(bits)
+    for width, records in product((1, 40, 400), (1, 2, 39, 41, 401, 3000)):
+        features, gone = SHAPES[shape](rng, records, width), records // 2
+        check(Statistic.of(features, [1] * records, 50, bits))
+        labels = rng.integers(0, 50, records)
+        whole = Statistic.of(features, labels.tolist(), 50, bits)
+        check(whole)
+        check(whole - Statistic.of(features[:gone], labels[:gone].tolist(), 50, bits))
+
+
+@given(st.integers(0, 30), st.integers(1, 30), st.sampled_from([8, 12, 16]), st.data())
+def test_honest_statistics_of_few_values_are_never_refused(
+    records: int, width: int, bits: int, data: st.DataObject
+) -> None:
+    values = st.sampled_from([0.0, 1.0, -1.0, 0.01, 64.0, -64.0, 63.99, 1 / unit(bits)])
+    rows = [data.draw(st.lists(values, min_size=width, max_size=width)) for _ in range(records)]
+    labels = data.draw(st.lists(st.integers(0, 4), min_size=records, max_size=records))
+    check(Statistic.of(np.array(rows).reshape(records, width), labels, 5, bits))
 
 
 def test_a_label_that_has_no_record_has_no_sum() -> None:

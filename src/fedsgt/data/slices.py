@@ -1,7 +1,7 @@
 """Stable slicing (definition 1): a keyed hash of a record's id decides its slice; deletions move no other."""
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -50,6 +50,14 @@ def cut(records: Iterable[Record], seed: int | str, slices: int) -> list[list[Re
     for record in sorted_records(records):
         parts[_slice(record.id, key, slices)].append(record)
     return parts
+
+
+def are_slices(indices: Sequence[object], slices: int) -> bool:
+    """Whether these are indices of slices 0..slices-1, each at most once."""
+    # -1 would name the last slice once more, and True slice 1.
+    if not all(type(index) is int and 0 <= index < slices for index in indices):
+        return False
+    return len(set(indices)) == len(indices)
 
 
 def check_slicing(seed: int | str, slices: int) -> None:

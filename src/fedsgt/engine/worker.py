@@ -18,10 +18,12 @@ from numpy.typing import NDArray
 from fedsgt.config import Config
 from fedsgt.config.sections import Privacy
 from fedsgt.data import Client, Record, Slice, in_sample, labels_of
+from fedsgt.data.slices import are_slices
 from fedsgt.engine.cache import ActivationCache
 from fedsgt.engine.epoch_sampler import EpochSampler
 from fedsgt.engine.local_update import Example, local_update
 from fedsgt.engine.task import Outputs, ReadModule, Update
+from fedsgt.errors import InputError
 from fedsgt.files.tensors import Tensors
 from fedsgt.stack import profile
 from fedsgt.stack.inputs import Batch, Inputs, Item, hidden_batch, to_device
@@ -102,7 +104,7 @@ class Worker:
         """Train locally on some slices of a client, and return its update."""
         self._load(parents)
         started = time.perf_counter()
-        examples = self._examples([self.setup.slices[client][index] for index in slices])
+        examples = self._examples(self._slices(client, slices))
         preparing = time.perf_counter() - started
         update = local_update(
             self.stack,
@@ -156,7 +158,7 @@ class Worker:
     def statistic(self, chain: tuple[str, ...], client: str, slices: tuple[int, ...]) -> Statistic:
         """Return the statistic of a client's records in some slices, under a chain of modules."""
         self._load(chain)
-        parts = [self._sampled(self.setup.slices[client][index], client) for index in slices]
+        parts = [self._sampled(part, client) for part in self._slices(client, slices)]
         items = [item for part in parts for item in self._steady_items(part)]
         return self._statistic_of(
             [record for part in parts for record in part.records], self._features(items)
@@ -285,6 +287,16 @@ class Worker:
 
     def _raw(self, records: Iterable[Record]) -> list[Item]:
         return [self.inputs.item(record.id, record.content) for record in records]
+
+    def _slices(self, client: str, indices: Sequence[int]) -> list[Slice]:
+        """Return these slices of a client; raise if it lacks one, or if one is named twice."""
+        held = self.setup.slices[client]
+        if not are_slices(indices, len(held)):
+            raise InputError(
+                f"client {client}: asked for slices {list(indices)}; allowed: 0 to {len(held) - 1}, each at "
+                "most once"
+            )
+        return [held[index] for index in indices]
 
     def _sampled(self, part: Slice, client: str) -> Slice:
         """Return the slice without the records that are not in the client's sample."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from client_machines import Intercept, Machines, access_to, remote_config, set_workers, trained_here
@@ -13,10 +15,11 @@ from flwr.app import Message
 from tiny_world import Quiet, World, made
 
 from fedsgt.build.train import train
-from fedsgt.engine.flower.messages import decode_order
+from fedsgt.engine.flower.messages import TEXT, decode_order
 from fedsgt.engine.pool import Processes
 from fedsgt.errors import InputError
 from fedsgt.federation.client import node_app
+from fedsgt.federation.client.node_app import NOT_ITS_SLICES
 from fedsgt.federation.client.records import ClientRecords
 from fedsgt.federation.client.withdraw import withdraw
 from fedsgt.federation.settings import load_client
@@ -66,6 +69,30 @@ def test_a_training_that_waits_for_all_ends_then(images: World, machines: Path, 
     access = access_to(machines, Machines(machines, withdrawing(machines)))
     with pytest.raises(InputError, match=f"client c1: {LEAVING}"):
         train(remote_config(images), tmp_path / "run", Quiet(), access=access)
+
+
+@pytest.mark.parametrize("strange", [-1, 2, True, [0], "twice"])
+def test_an_order_that_names_strange_slices_is_refused(
+    images: World, machines: Path, tmp_path: Path, strange: Any
+) -> None:
+    """A negative number would train on a slice twice, or on one that is being deleted."""
+
+    def intercept(client: str, message: Message, answer: Callable[[], Message]) -> Message:
+        if client == "c1" and message.metadata.message_type == "train":
+            text = message.content.config_records[TEXT]
+            order = json.loads(str(text["json"]))
+            for job in order["jobs"]:
+                job["slices"].append(job["slices"][0] if strange == "twice" else strange)
+            text["json"] = json.dumps(order)
+        return answer()
+
+    run = remote_config(images, "engine.absent=go-on", "plan.budget=1")
+    access, display = access_to(machines, Machines(machines, intercept)), Quiet()
+    folder = train(run, tmp_path / "run", display, access=access)
+    assert {client for client, _ in display.troubles} == {"c1"}
+    assert all(NOT_ITS_SLICES in what for _, what in display.troubles)
+    for entry in folder.description.modules:
+        assert not any("c1" in names for names in folder.modules.manifest(entry.key).participants)
 
 
 def worker_of(client: Path) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,12 +27,13 @@ from fedsgt.build.build import Build
 from fedsgt.build.prepare import Prepared, describe, prepare_clients
 from fedsgt.config import Config
 from fedsgt.data import Client
-from fedsgt.engine.flower.messages import text_of
+from fedsgt.engine.flower.messages import tensor_record, text_of
 from fedsgt.engine.flower.statistic_messages import (
     ChainQuestion,
     StatisticAnswer,
     StatisticOrder,
     decode_order,
+    encode_order,
 )
 from fedsgt.engine.inprocess import InProcess
 from fedsgt.engine.task import StatisticTask
@@ -249,8 +250,12 @@ class HostileServer:
         slices: Iterable[int] = (),
         records: Iterable[str] = (),
         run: str | None = None,
+        questions: Sequence[Sequence[Any]] = (),
     ) -> StatisticAnswer:
-        """Return the answer to an order with this share and these bits, after deletions that are claimed."""
+        """Return the answer to an order with this share and these bits, after deletions that are claimed.
+
+        Each question names slices; there is one, of all slices, unless others are given.
+        """
         sent = {**self.about["settings"], "heads": {"share": share, "bits": bits}}
         claimed = {"slices": list(slices), "records": list(records)}
         about = self.about | {"settings": sent, "erased": claimed, "expect": {}}
@@ -258,8 +263,9 @@ class HostileServer:
         # A server hears the new fingerprints by letting the client register once more.
         found = self.trainer.register(about)["fingerprints"]
         about["expect"] = {str(index): fingerprint for index, fingerprint in enumerate(found)}
-        questions = (ChainQuestion((), tuple(range(len(found)))),)
-        return self.trainer.statistics(StatisticOrder("c0", questions, about=about))
+        asked = tuple(ChainQuestion((), tuple(named)) for named in questions or [range(len(found))])
+        order = StatisticOrder("c0", asked, about=about)
+        return self.trainer.statistics(decode_order(encode_order(order, tensor_record)))
 
     def records(self, **asked: Any) -> int:
         """Return the number of records that the statistic is made of."""
@@ -312,6 +318,18 @@ def test_slices_cannot_be_taken_out_one_by_one(hostile: HostileServer) -> None:
         hostile.ask(slices=gone[1:])
     with pytest.raises(ShareableError, match=re.escape(SMALL)):
         hostile.ask(slices=[*gone, index])
+
+
+def test_no_slice_is_counted_twice_under_another_number(hostile: HostileServer) -> None:
+    """The difference from the honest answer would be the statistic of that slice alone."""
+    every = tuple(range(8))
+    twice = [(*every, -1), (*every, -3), (-8, *every), (*every, 7), (*every, 7.0), (*every, True)]
+    moved = [every[::-1], (-1, *range(7)), (*every, 8), (*range(7), -1), (*range(7), "7"), every[1:], ()]
+    typed = [(0, True, *range(2, 8)), (0.0, *range(1, 8)), (*range(7), None), (*range(7), [7])]
+    answer = hostile.ask(questions=[*twice, *moved, *typed, every])
+    last = len(twice + moved + typed)
+    assert answer.problems == dict.fromkeys(range(last), PARTIAL)
+    assert {number: found.records for number, found in answer.statistics.items()} == {last: EACH}
 
 
 def test_records_that_the_client_has_not_withdrawn_are_in_the_statistic(hostile: HostileServer) -> None:

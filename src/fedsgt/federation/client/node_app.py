@@ -28,9 +28,10 @@ CHANGED = (
 )
 LEAVING = "it is deleting records of its slices, and the server's desk has not answered yet"
 PARTIAL = "it was asked for a statistic of a part of its records, which would show too much of them"
+NOT_ITS_SLICES = "it was asked for slices that it does not have, or for one twice"
 CLIENT = "client"  # key of the node's configuration: the client's settings
 Key = TypeVar("Key")
-TOLD = {CHANGED, LEAVING, PARTIAL}  # problems that the server may read
+TOLD = {CHANGED, LEAVING, PARTIAL, NOT_ITS_SLICES}  # problems that the server may read
 UNTOLD = "something is wrong on its machine; what it is stands in its own log (executor.log)"
 
 

@@ -17,6 +17,7 @@ from fedsgt.build.targets import make_recipe
 from fedsgt.config import Config
 from fedsgt.config.sections import Engine, Privacy
 from fedsgt.data import Client
+from fedsgt.data.slices import are_slices
 from fedsgt.data.sources.files import stamps_of, training_files
 from fedsgt.engine.flower.messages import TrainingAnswer, TrainingOrder
 from fedsgt.engine.flower.node import PoolNode
@@ -25,7 +26,7 @@ from fedsgt.engine.pool import Inline, Pool, Processes
 from fedsgt.engine.worker import Setup
 from fedsgt.errors import ShareableError
 from fedsgt.federation.client.module_cache import MODULES, FolderModuleCache
-from fedsgt.federation.client.node_app import CHANGED, LEAVING, PARTIAL
+from fedsgt.federation.client.node_app import CHANGED, LEAVING, NOT_ITS_SLICES, PARTIAL
 from fedsgt.federation.client.pins import FEW, LEAST_RECORDS, Pins, keep_pins, next_pins, sampled
 from fedsgt.federation.client.records import WITHDRAWN, ClientRecords, Enrolment
 from fedsgt.federation.client.withdraw import under_way
@@ -83,7 +84,10 @@ class ClientTrainer:
                 raise ShareableError(f"an order for client {order.client!r} came here")
             session = self._session(order.about)
             unfit = self._unfit(session, order.about)
-            problems = {job.key: unfit[index] for job in order.jobs for index in job.slices if index in unfit}
+            count = session.client.slices
+            problems = {
+                job.key: problem for job in order.jobs if (problem := _problem(job.slices, count, unfit))
+            }
             try:
                 jobs = tuple(job for job in order.jobs if job.key not in problems)
                 answer = session.node.train(replace(order, jobs=jobs))
@@ -106,7 +110,7 @@ class ClientTrainer:
             problems = {
                 number: problem
                 for number, asked in enumerate(order.questions)
-                if (problem := _problem(session.client, asked.slices, unfit))
+                if (problem := _statistic_problem(asked.slices, session.client.slices, unfit))
             }
             fit = [number for number in range(len(order.questions)) if number not in problems]
             pins = self._pins(session, order.about) if fit else None
@@ -250,10 +254,16 @@ class ClientTrainer:
         return [list(stamp) for stamps in found for stamp in stamps]
 
 
-def _problem(client: Client, slices: Sequence[int], unfit: Mapping[int, str]) -> str:
-    """Return why a statistic of these slices must not be made; empty if nothing is wrong."""
-    # Only of all records together: the statistic of a small slice would be close to its records.
-    needed = {index for index, size in enumerate(client.slice_sizes()) if size}
-    if not needed.issubset(slices) or len(set(slices)) < len(slices):
-        return PARTIAL
+def _problem(slices: Sequence[int], count: int, unfit: Mapping[int, str]) -> str:
+    """Return why these of the client's `count` slices must not be used; empty if nothing is wrong."""
+    if not are_slices(slices, count):
+        return NOT_ITS_SLICES
     return next((unfit[index] for index in slices if index in unfit), "")
+
+
+def _statistic_problem(slices: Sequence[int], count: int, unfit: Mapping[int, str]) -> str:
+    """Return why a statistic of these slices must not be made; empty if nothing is wrong."""
+    # All slices, each once: the difference from another choice would show the records of a single slice.
+    if not are_slices(slices, count) or tuple(slices) != tuple(range(count)):
+        return PARTIAL
+    return _problem(slices, count, unfit)
