@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from federation_world import LABELS, command, present, trained_here
 
 from fedsgt.certificates.content import Certificate
@@ -28,6 +29,7 @@ from fedsgt.runs.folder import RunFolder, open_run
 STEPS = "keys server client client client train evaluate withdraw withdraw status verify certificate"
 
 
+@pytest.mark.slow
 def test_the_example_runs_and_what_it_shows_is_so(tmp_path: Path) -> None:
     folder = tmp_path / "federation"
     done = command("demo", "--federated", "-o", folder)

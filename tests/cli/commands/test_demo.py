@@ -53,14 +53,19 @@ def test_a_demo_of_another_version_is_left_alone(tmp_path: Path) -> None:
     first = fedsgt("demo", *SMALL, cwd=tmp_path)
     assert first.returncode == 0, first.stderr
     assert first.stdout.splitlines()[0] == (
-        "runs/demo: something else, or a demo of another version or settings, left as it is; "
-        "this one is in runs/demo-2"
+        "runs/demo: something else, or a demo that is finished or of another version or settings, left as it "
+        "is; this one is in runs/demo-2"
     )
     assert {file: file.read_bytes() for file in files(tmp_path / "runs" / "demo")} == before
     assert "$ fedsgt verify runs/demo-2" in first.stdout
-    again = fedsgt("demo", *SMALL, cwd=tmp_path)
+    assert (tmp_path / "runs" / "demo-2" / "report.html").exists()
+    done_before = {file: file.read_bytes() for file in files(tmp_path / "runs" / "demo-2")}
+    again = fedsgt("demo", *SMALL, "-o", "runs/demo-2", cwd=tmp_path)
     assert again.returncode == 0, again.stderr
-    assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == ["demo", "demo-2"]
+    assert again.stdout == (
+        "runs/demo-2: this demo is finished; nothing was changed. Give another folder with -o\n"
+    )
+    assert {file: file.read_bytes() for file in files(tmp_path / "runs" / "demo-2")} == done_before
 
 
 def test_a_folder_that_was_named_is_not_exchanged_for_another(trained: Path) -> None:

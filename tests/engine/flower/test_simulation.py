@@ -15,6 +15,7 @@ from fedsgt.runs.folder import open_run
 from fedsgt.stack import profile
 
 
+@pytest.mark.slow
 def test_also_in_flowers_simulation(images: World, tmp_path: Path) -> None:
     """The simulation runs in a process of its own, as a person starts it."""
     (tmp_path / "run.toml").write_text(to_toml(images.config("engine.workers=2")), encoding="utf-8")
