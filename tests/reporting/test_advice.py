@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from fedsgt.reporting.advice import (
     advise_on_accuracy,
     advise_on_heads,
     advise_on_survival,
+    advise_without_a_plan,
     advise_without_modules,
     expected_fall,
     poor_accuracy,
@@ -93,10 +96,23 @@ def test_advice_without_a_module_says_what_can_answer() -> None:
     assert "No record is left" in advise_without_modules(solved, left=False).words
 
 
+def test_advice_for_a_plan_without_modules_never_asks_for_training() -> None:
+    solved = HeadsStatus(records=564, clients=3, chains=1, statistics=3, missing=0, bytes=100, floor=1.0)
+    assert advise_without_a_plan(solved, left=True).words.startswith("Nothing is to be trained: something")
+    assert "No record is left" in advise_without_a_plan(solved, left=False).words
+    broken = replace(solved, records=0, damaged=3)
+    assert "has made the 3 damaged statistics." in advise_without_a_plan(broken, left=True).words
+    assert "no head is solved" in advise_without_a_plan(None, left=True).words
+    assert advise_without_a_plan(replace(solved, missing=1), left=True).urgency == "soon"
+
+
 def test_missing_statistics_are_counted() -> None:
     some = HeadsStatus(records=50, clients=2, chains=4, statistics=8, missing=1, bytes=100, floor=0.1)
     assert "the 1 missing statistic, " in advise_on_heads(some).words
     assert some.words().endswith("8 statistics of 4 chains (100 B), 1 missing")
+    both = replace(some, damaged=2)
+    assert "the 3 missing or damaged statistics, " in advise_on_heads(both).words
+    assert both.words().endswith("1 missing, 2 damaged")
 
 
 def test_with_solved_heads_being_able_to_serve_needs_no_retraining() -> None:

@@ -9,7 +9,12 @@ import pytest
 from tiny_world import Quiet, World
 
 from fedsgt.build.train import train
-from fedsgt.reporting.heads import a_record_is_left, heads_status, solved_heads_answer
+from fedsgt.reporting.heads import (
+    a_record_is_left,
+    heads_status,
+    solved_heads_answer,
+    trained_heads_serve,
+)
 from fedsgt.reporting.impact import impact
 from fedsgt.reporting.status import run_status
 from fedsgt.runs.folder import RunFolder, open_run
@@ -84,6 +89,32 @@ def test_missing_statistics_are_asked_for(folder: RunFolder) -> None:
     found = run_status(folder)
     assert found.exhausted
     assert (found.urgency, found.advice()[:19]) == ("now", "Run fedsgt heads no")
+
+
+def test_damage_that_headers_show_is_counted(folder: RunFolder) -> None:
+    first, second, *_ = sorted(present_statistics(folder))
+    for name in (first, second):
+        file = folder.path / name.file
+        file.write_bytes(file.read_bytes()[:-1])
+    found = run_status(folder)
+    assert found.heads is not None
+    assert (found.heads.missing, found.heads.damaged, found.heads.statistics) == (0, 2, 40)
+    assert (found.urgency, "makes the 2 damaged statistics" in found.advice()) == ("soon", True)
+    assert found.to_json()["heads"]["damaged"] == 2
+
+
+def test_trained_heads_serve_by_setting_and_merged_while_a_module_is_live(
+    folder: RunFolder, images: World, tmp_path: Path
+) -> None:
+    assert not trained_heads_serve(folder)
+    for setting, whole, without_modules in (
+        ("serving.heads=trained", True, True),
+        ("serving.strategy=merged", True, False),
+    ):
+        run = train(images.config("heads.solve=true", setting), tmp_path / setting[-6:], Quiet())
+        assert trained_heads_serve(run) == whole
+        delete(run, "c0", "c1", "c2")
+        assert trained_heads_serve(run) == without_modules
 
 
 def test_the_answer_to_a_deletion_waits_for_few_heads_only(

@@ -248,6 +248,22 @@ def test_merged_is_named_where_another_strategy_stands_in(tmp_path: Path) -> Non
     assert "those of AllSeq, since merged was not looked at ahead" in said
 
 
+def test_merged_stands_among_trained_heads(folder: RunFolder) -> None:
+    cells = {"all": Accuracy(0.9, 0.88, 0.92), "merged": Accuracy(0.7, 0.6, 0.8)}
+    measured = Evaluation(
+        folder.ledger.head(),
+        400,
+        [[cells["all"]] * len(prefix) for prefix in folder.live().prefixes(folder.present())],
+        cells,
+        floor=cells["merged"],
+        trained={"all": Accuracy(0.8, 0.7, 0.9)},
+    )
+    (folder.path / "evaluation.json").write_text(measured.to_text())
+    said = Page(write_report(folder)).said
+    assert "merged, trained heads" in said
+    assert said.index("AllSeq, trained heads") < said.index("merged, trained heads")
+
+
 def test_a_long_history_is_cut(folder: RunFolder) -> None:
     body = {"parts": [], "groups": [0], "modules_died": 0}
     with folder.ledger.writing() as writer:

@@ -243,6 +243,8 @@ def test_a_plan_without_modules_asks_for_no_training(tmp_path: Path) -> None:
     status = run_status(folder)
     assert (status.modules, status.live_counts.modules, status.forecast.requests_left) == (0, 0, 0)
     assert (status.urgency, status.advice()) == (
-        "none",
-        "Nothing is to be trained: the plan has no modules.",
+        "now",
+        "Nothing can be served: the plan has no modules, and no head is solved.",
     )
+    assert status.why_exhausted is not None
+    assert status.why_exhausted.startswith("nothing is served: the plan has no modules")

@@ -57,16 +57,30 @@ def test_a_damaged_one_counts_as_missing_until_it_is_removed(folder: RunFolder, 
     file = folder.path / FIRST.file
     file.write_bytes(file.read_bytes()[:length])
     assert read_statistic(folder, FIRST) is None
-    assert length < 0 or note_of(folder, FIRST) is None
+    assert note_of(folder, FIRST) is None
     assert discard_damaged(folder) == 1
     assert present_statistics(folder) == {SECOND}
     assert discard_damaged(folder) == 0
 
 
-def test_a_changed_bit_is_damage(folder: RunFolder) -> None:
+def test_one_that_is_too_long_is_damaged(folder: RunFolder) -> None:
+    with (folder.path / FIRST.file).open("ab") as file:
+        file.write(b"\0")
+    assert note_of(folder, FIRST) is None
+    assert discard_damaged(folder) == 1
+
+
+@pytest.mark.parametrize("header", [b"[]", b"{}", b'{"a": {"data_offsets": []}}', b'{"a": 1}', b"{"])
+def test_headers_that_say_nothing(folder: RunFolder, header: bytes) -> None:
+    (folder.path / FIRST.file).write_bytes(len(header).to_bytes(8, "little") + header)
+    assert note_of(folder, FIRST) is None
+
+
+def test_a_changed_bit_is_damage_that_no_header_shows(folder: RunFolder) -> None:
     file = folder.path / SECOND.file
     data = file.read_bytes()
     file.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+    assert note_of(folder, SECOND) is not None
     assert discard_damaged(folder) == 1
     assert present_statistics(folder) == {FIRST}
 

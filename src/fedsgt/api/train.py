@@ -257,19 +257,27 @@ def given_path(path: AnyPath, name: str) -> Path:
 def training_text(path: AnyPath, found: Training) -> str:
     """Return the result of a training in words."""
     if not found.modules:
-        return f"{path}: the plan has no modules, so nothing is to be trained"
+        return "\n".join(
+            [f"{path}: the plan has no modules, so nothing is to be trained", *_statistics(found)]
+        )
     lines = [
         f"{path}: {counted(found.modules, 'module')} of {counted(found.sequences, 'sequence')}; "
         f"{found.trained} trained now, in {found.seconds:.0f} s; "
         f"{whole_clients_words(found.clients_withstood, found.clients)}"
     ]
-    if found.statistics:
-        lines.append(
-            f"{counted(found.statistics, 'statistic')} made now, from which heads are solved; all together "
-            f"cost {passes_words(found.forward_passes)}"
-        )
+    lines += _statistics(found)
     if found.dead:
         lines.append(
             f"{counted(found.dead, 'module')} given up: deletions came in; fedsgt retrain {path} trains them"
         )
     return "\n".join(lines)
+
+
+def _statistics(found: Training) -> list[str]:
+    """Return a line on the statistics that were made, if any were; their cost is that of a whole training."""
+    if not found.statistics:
+        return []
+    return [
+        f"{counted(found.statistics, 'statistic')} made now, from which heads are solved; making all "
+        f"those of the plan costs {passes_words(found.forward_passes)}"
+    ]

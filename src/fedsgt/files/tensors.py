@@ -19,6 +19,8 @@ from fedsgt.words import one_line
 Tensors: TypeAlias = dict[str, NDArray[Any]]
 """Parameters by name: a module, a head, or the state that a client trains."""
 
+METADATA = "__metadata__"
+"""Key of the note in the header of a safetensors file."""
 _DTYPES = ("float32", "float64", "int64")
 
 
@@ -63,15 +65,23 @@ def read_note(data: bytes) -> str:
     """Return the note in the header of a file that `unpack` could read."""
     # The header is JSON after its length in 8 bytes; safetensors reads metadata from named files only.
     length = int.from_bytes(data[:8], "little")
-    note = json.loads(data[8 : 8 + length]).get("__metadata__", {}).get("note")
+    note = json.loads(data[8 : 8 + length]).get(METADATA, {}).get("note")
     if not isinstance(note, str):
         raise InputError("the safetensors file has no note; those of a store have one")
     return note
 
 
+def told_size(header: bytes) -> int:
+    """Return the size of a safetensors file, as its header with the length before it says."""
+    entries = json.loads(header[8:]).items()
+    return len(header) + max(
+        (told["data_offsets"][1] for name, told in entries if name != METADATA), default=0
+    )
+
+
 def _check(name: str, value: NDArray[Any]) -> None:
     # safetensors keeps the note under __metadata__, where no tensor can be.
-    if not isinstance(name, str) or not name or name == "__metadata__":
+    if not isinstance(name, str) or not name or name == METADATA:
         raise InputError(f"tensor name {name!r} is not allowed; it is a text, not empty and not __metadata__")
     if not isinstance(value, np.ndarray):
         raise InputError(f"tensor {name} is a {type(value).__name__}; allowed: a numpy array")

@@ -69,9 +69,9 @@ def advise_without_modules(heads: HeadsStatus | None, left: bool) -> Advice:
     if heads is None:
         return Advice("now", "Retrain now: nothing is live, so nothing can be served.")
     if not heads.in_force:
-        many = counted(heads.missing, "missing statistic")
         return Advice(
-            "now", f"Run fedsgt heads now: nothing can be served until it has made the {many}, or retrain."
+            "now",
+            f"Run fedsgt heads now: nothing can be served until it has made the {heads.lost}, or retrain.",
         )
     return Advice(
         "soon",
@@ -82,10 +82,26 @@ def advise_without_modules(heads: HeadsStatus | None, left: bool) -> Advice:
 
 def advise_on_heads(heads: HeadsStatus, unfinished: bool = False) -> Advice:
     """Return advice for a run that lacks statistics; `unfinished` says that its training was stopped."""
-    many = counted(heads.missing, "missing statistic")
     if unfinished:
-        return Advice("soon", f"Run fedsgt train: it goes on with the training, and makes the {many}.")
-    return Advice("soon", f"Run fedsgt heads: it makes the {many}, without which heads know fewer records.")
+        return Advice("soon", f"Run fedsgt train: it goes on with the training, and makes the {heads.lost}.")
+    return Advice(
+        "soon", f"Run fedsgt heads: it makes the {heads.lost}, without which heads know fewer records."
+    )
+
+
+def advise_without_a_plan(heads: HeadsStatus | None, left: bool) -> Advice:
+    """Return advice for a run whose plan has no modules; `left` says whether a record is left."""
+    if not left:
+        return Advice("now", "No record is left to learn from, so nothing can be served.")
+    if heads is None:
+        return Advice("now", "Nothing can be served: the plan has no modules, and no head is solved.")
+    if not heads.in_force:
+        return Advice(
+            "now", f"Run fedsgt heads now: nothing can be served until it has made the {heads.lost}."
+        )
+    if heads.lost:
+        return advise_on_heads(heads)
+    return Advice("none", "Nothing is to be trained: something answers as long as a record is left.")
 
 
 def advise_on_survival(unsafe_at: int | None, whole: bool, solved: bool = False) -> Advice:

@@ -1,4 +1,4 @@
-"""Heads that a run solves from statistics: what they are solved from, and what is missing (definition 10)."""
+"""Heads that a run solves from statistics: what they are solved from, what is missing (definition 10)."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from fedsgt.plans import FLOOR, Prefix, choose_solved
+from fedsgt.plans import FLOOR, MERGED, Prefix, choose_solved
 from fedsgt.runs.artefacts import BARE
 from fedsgt.runs.folder import RunFolder
 from fedsgt.runs.records_left import records_left
 from fedsgt.runs.state import Live
-from fedsgt.runs.statistics import missing_statistics, records_behind, statistics_in_force
+from fedsgt.runs.statistics import missing_statistics, note_of, records_behind, statistics_in_force
 from fedsgt.serving.heads import solves
 from fedsgt.words import counted, shown_bytes
 
@@ -33,6 +33,8 @@ class HeadsStatus:
     """Size of the statistics on disk."""
     floor: float
     """Weight of the bare backbone's head in an answer; 0 if it has none."""
+    damaged: int = 0
+    """Number of statistics whose header cannot be read, or whose file has another size than it says."""
 
     @property
     def in_force(self) -> bool:
@@ -58,8 +60,15 @@ class HeadsStatus:
             f"backbone's with weight {self.floor:.2g}; {where}"
         )
 
+    @property
+    def lost(self) -> str | None:
+        """Statistics that `fedsgt heads` makes, in words; None if none is missing or seen to be damaged."""
+        what = [name for name, number in (("missing", self.missing), ("damaged", self.damaged)) if number]
+        return counted(self.missing + self.damaged, f"{' or '.join(what)} statistic") if what else None
+
     def _missing(self) -> str:
-        return f"{self.missing or 'none'} missing"
+        damaged = f", {self.damaged} damaged" if self.damaged else ""
+        return f"{self.missing or 'none'} missing{damaged}"
 
 
 def heads_status(folder: RunFolder, live: Live, prefixes: Sequence[Prefix]) -> HeadsStatus | None:
@@ -67,16 +76,18 @@ def heads_status(folder: RunFolder, live: Live, prefixes: Sequence[Prefix]) -> H
     if not solves(folder.config):
         return None
     there = statistics_in_force(folder, live)
-    names = [name for chain in there.values() for name in chain]
-    records = records_behind(folder, there)
+    notes = {name: note_of(folder, name) for chain in there.values() for name in chain}
+    bare = [note for name in there.get(BARE, ()) if (note := notes[name]) is not None]
+    records = sum(note.records for note in bare)
     chosen = choose_solved(folder.config.serving.strategy, prefixes) if records else []
     return HeadsStatus(
         records=records,
-        clients=len(there.get(BARE, ())),
+        clients=len(bare),
         chains=len(there),
-        statistics=len(names),
+        statistics=len(notes),
         missing=sum(map(len, missing_statistics(folder, live).values())),
-        bytes=sum(_size(folder, name.file) for name in names),
+        damaged=sum(note is None for note in notes.values()),
+        bytes=sum(_size(folder, name.file) for name in notes),
         floor=sum(weight for index, _, weight in chosen if index == FLOOR),
     )
 
@@ -86,6 +97,16 @@ def solved_heads_answer(folder: RunFolder, live: Live) -> bool:
     if not solves(folder.config):
         return False
     return records_behind(folder, statistics_in_force(folder, live)) > 0
+
+
+def trained_heads_serve(folder: RunFolder) -> bool:
+    """Whether the heads that answer are trained ones, whatever statistics there are.
+
+    That is so by the run's settings, and for `merged` while a module is live.
+    """
+    merged = folder.config.serving.strategy == MERGED
+    live = folder.live()
+    return not solves(folder.config) or (merged and any(live.prefixes(folder.present())))
 
 
 def a_record_is_left(live: Live) -> bool:

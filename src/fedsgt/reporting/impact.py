@@ -81,6 +81,8 @@ class Impact:
     """Modules that are missing, damaged or not destroyed, whatever the request does."""
     strategy: str = "all"
     """Strategy whose accuracies these are: the one in use, but AllSeq in place of `merged`."""
+    plan_has_modules: bool = True
+    """Whether the plan has modules at all."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the preview for programs."""
@@ -131,6 +133,7 @@ def impact(
         planned_changes(folder, then, body),
         health.problems,
         strategy,
+        bool(now.description.modules),
     )
 
 

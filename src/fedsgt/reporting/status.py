@@ -14,6 +14,7 @@ from fedsgt.reporting.advice import (
     advise_on_accuracy,
     advise_on_heads,
     advise_on_survival,
+    advise_without_a_plan,
     advise_without_modules,
 )
 from fedsgt.reporting.forecast import (
@@ -91,6 +92,17 @@ class RunStatus:
         return not self.live_counts.modules and not self.solved
 
     @property
+    def why_exhausted(self) -> str | None:
+        """Why nothing can be served, in words; None if something is."""
+        if not self.exhausted:
+            return None
+        if self.modules:
+            return "EXHAUSTED: no module is live" if self.begun else "no module is trained yet"
+        if not a_record_is_left(self.health.live):
+            return "EXHAUSTED: no record is left, nothing is served"
+        return "nothing is served: the plan has no modules, and the bare backbone has no solved head"
+
+    @property
     def solved(self) -> bool:
         """Whether solved heads answer, so that something is served as long as a record is left."""
         return self.heads is not None and self.heads.in_force
@@ -144,7 +156,7 @@ class RunStatus:
 
     def _advice(self) -> Advice:
         if not self.modules:
-            return Advice("none", "Nothing is to be trained: the plan has no modules.")
+            return advise_without_a_plan(self.heads, a_record_is_left(self.health.live))
         if not self.begun:
             return Advice("now", "Nothing is trained yet: train the run.")
         if self.exhausted:
@@ -166,7 +178,7 @@ class RunStatus:
         if minded is not None and minded.urgency == "now":
             return minded
         # Statistics cost far less than training, so they come first, unless training itself makes them.
-        if self.heads is not None and self.heads.missing:
+        if self.heads is not None and self.heads.lost:
             return advise_on_heads(self.heads, self.unfinished)
         if minded is not None and at != 1:
             return minded

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +18,7 @@ import numpy as np
 
 from fedsgt.errors import InputError
 from fedsgt.files.encoding import frames
-from fedsgt.files.tensors import Tensors, pack, read_note, tensor_hash, unpack
+from fedsgt.files.tensors import Tensors, pack, read_note, tensor_hash, told_size, unpack
 from fedsgt.ledger.kinds import Kind
 from fedsgt.plans import Prefix, choose
 from fedsgt.runs.artefacts import BARE, STATISTIC_NAME, STATISTICS
@@ -177,15 +178,31 @@ class StatisticNote:
 
 
 def note_of(folder: RunFolder, name: StatisticName) -> StatisticNote | None:
-    """Return what the header of a statistic says, without reading the rest; None if it is gone or damaged."""
+    """Return what the header of a statistic says, without reading the rest.
+
+    None if it is gone, if its header cannot be read, or if the file has another size than the header says:
+    whether its numbers are as they were written shows only when all of it is read.
+    """
     try:
         with (folder.path / name.file).open("rb") as file:
             length = file.read(8)
-            told = json.loads(read_note(length + file.read(int.from_bytes(length, "little"))))
+            header = length + file.read(int.from_bytes(length, "little"))
+            if os.fstat(file.fileno()).st_size != told_size(header):
+                return None
+        told = json.loads(read_note(header))
         basis = Basis(str(told.get("of_records", "")), str(told.get("computed", "")))
         machine = dict(told.get("machine", {}))
         return StatisticNote(str(told["sha256"]), int(told["records"]), machine, basis)
-    except (OSError, KeyError, TypeError, ValueError, InputError, MemoryError, OverflowError):
+    except (
+        OSError,
+        LookupError,
+        AttributeError,
+        TypeError,
+        ValueError,
+        InputError,
+        MemoryError,
+        OverflowError,
+    ):
         return None
 
 

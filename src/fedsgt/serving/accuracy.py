@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from fedsgt.plans import MERGED, STRATEGIES, STRATEGY_NAMES, Choice, Prefix, choose, choose_solved
 from fedsgt.serving.answer import Floats, agreement, mix_known
+from fedsgt.serving.heads import DamagedStatistic
 
 CLEAR_GAIN = 0.02  # a strategy must be better by so much of the test records to be recommended
 CLEAR_CHANCE = 0.05  # and a gain like it must be rarer than this if both were equally good
@@ -149,6 +150,8 @@ class Evaluation:
     """Accuracy of the bare backbone with a solved head; None if there is no such head."""
     trained: dict[str, Accuracy] = field(default_factory=dict)
     """Accuracy of each strategy with trained heads; empty if no solved head is in force."""
+    damaged_statistics: list[DamagedStatistic] = field(default_factory=list)
+    """Statistics that should have counted and were damaged; heads were solved without them."""
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -165,14 +168,24 @@ class Evaluation:
         ahead = [ExpectedAccuracy(**one) for one in told.pop("expected", [])]
         floor = told.pop("floor", None)
         trained = {name: Accuracy(**cell) for name, cell in told.pop("trained", {}).items()}
+        damaged = [DamagedStatistic(**one) for one in told.pop("damaged_statistics", [])]
         return cls(
             sequences=cells,
             strategies=served,
             expected=ahead,
             floor=None if floor is None else Accuracy(**floor),
             trained=trained,
+            damaged_statistics=damaged,
             **told,
         )
+
+    def with_trained_heads(self) -> dict[str, Accuracy]:
+        """Return the accuracy of each strategy with trained heads; empty if no solved head is in force.
+
+        `merged` is among them, as the mean of trained heads is all that it has while a module is live.
+        """
+        merged = {name: cell for name, cell in self.strategies.items() if name == MERGED and self.trained}
+        return self.trained | merged
 
     def expected_after(self, requests: int) -> ExpectedAccuracy | None:
         """Return what to expect after so many further requests; None if that was not computed."""

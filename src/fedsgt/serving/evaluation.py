@@ -169,7 +169,10 @@ def _scored(
         heads.records,
     )
     expected = _expected(live, prefixes, predicted, labels, strategy)
-    return replace(found, test=file, expected=expected, expected_strategy=strategy)
+    damaged = list(heads.damaged(live))
+    return replace(
+        found, test=file, expected=expected, expected_strategy=strategy, damaged_statistics=damaged
+    )
 
 
 def answers_of(

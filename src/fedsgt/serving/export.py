@@ -69,7 +69,9 @@ def _head(
     if heads == "trained" or (heads is None and not solves(folder.config)):
         return {}, {"heads": "trained"}
     solved = HeadSolver(folder).solve(live, [prefix]).by_chain.get(prefix)
-    if solved is None:
+    if not folder.config.heads.solve:
+        why = "this run solves no heads (heads.solve is false)"
+    elif solved is None:
         why = f"there are no statistics of this chain; fedsgt heads {folder.path} makes them"
     else:
         found = linear_head(stack, solved)
@@ -86,6 +88,12 @@ def _head(
 
 def _chosen(folder: RunFolder, live: Live, sequence: int, depth: int | None) -> Prefix:
     orders = live.description.sequences
+    if not orders:
+        raise InputError(
+            f"{folder.path}: the plan has no modules, so there is no sequence to export; the solved head of "
+            "the bare backbone is not exported, as it reads more features than the model's own head; nothing "
+            "was exported"
+        )
     if not 0 <= sequence < len(orders):
         raise InputError(f"sequence: {sequence} is not between 0 and {len(orders) - 1}")
     chain = module_health(folder, live).prefixes[sequence]

@@ -6,10 +6,12 @@ soon as one of its statistics stops counting.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from threading import Lock, Thread
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,12 +24,42 @@ from fedsgt.runs.state import Live
 from fedsgt.runs.statistics import (
     StatisticName,
     chain_name,
+    counts_in,
     note_of,
     statistics_in_force,
     sum_of,
 )
 from fedsgt.serving.answer import Floats
 from fedsgt.stack.ridge import SolvedHead, solve
+from fedsgt.words import counted
+
+LINES = 10  # most clients with damaged statistics that are told in words; JSON has all
+
+
+@dataclass(frozen=True)
+class DamagedStatistic:
+    """A statistic that counts and is not as it was written, so that no head is solved from it."""
+
+    client: str
+    """Name of the client whose records heads do without."""
+    file: str
+    """Name of the file in the run's folder."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return client and file for programs."""
+        return asdict(self)
+
+
+def damaged_lines(path: Path, damaged: Iterable[DamagedStatistic]) -> list[str]:
+    """Return a line for each client with damaged statistics, and how to make them again."""
+    numbers = Counter(one.client for one in damaged)
+    lines = [
+        f"{counted(number, 'statistic')} of client {client} {'is' if number == 1 else 'are'} damaged; "
+        f"fedsgt heads {path} makes {'it' if number == 1 else 'them'} again"
+        for client, number in numbers.items()
+    ]
+    more = [f"and those of {counted(len(lines) - LINES, 'more client')}"] if len(lines) > LINES else []
+    return lines[:LINES] + more
 
 
 @dataclass(frozen=True)
@@ -40,6 +72,8 @@ class Heads:
     """Marks of the clients whose statistics are in any of them."""
     records: int = 0
     """Number of records behind the bare backbone's head."""
+    left_out: tuple[StatisticName, ...] = ()
+    """Statistics of these chains that counted and could not be read whole."""
 
     @property
     def in_force(self) -> bool:
@@ -49,6 +83,18 @@ class Heads:
     def count(self, live: Live) -> bool:
         """Whether all statistics that they were solved from still count."""
         return all(live.mark_of(number) == mark for number, mark in self.marks.items())
+
+    def damaged(self, live: Live) -> tuple[DamagedStatistic, ...]:
+        """Return the statistics that were left out and count in this state still, so that they are damaged.
+
+        Those that a deletion has ended meanwhile were destroyed with it.
+        """
+        clients = live.description.clients
+        return tuple(
+            DamagedStatistic(clients[name.client].name, name.file)
+            for name in self.left_out
+            if counts_in(live, name)
+        )
 
     def choose(self, strategy: str, prefixes: Iterable[Prefix]) -> list[Choice]:
         """Return the chains that serve with their weights, the bare backbone last if it has a head."""
@@ -86,6 +132,14 @@ class _Known:
     records: int
     at: Live
     """State in which it was solved."""
+
+    @property
+    def left_out(self) -> list[StatisticName]:
+        """Statistics that were to be read and are not whole."""
+        if len(self.used) == len(self.asked):
+            return []
+        used = set(self.used)
+        return [name for name, _ in self.asked if name not in used]
 
     def counts(self, live: Live) -> bool:
         """Whether all statistics that it was solved from still count."""
@@ -164,16 +218,22 @@ class HeadSolver:
         parts = {prefix: self._parts(live, chain_name(live, prefix)) for prefix in chains}
         found: dict[Prefix, SolvedHead] = {}
         marks: dict[int, str] = {}
+        left_out: list[StatisticName] = []
         records = 0
         with self.lock:
             for prefix in chains:
                 held = self.known.get(chain_name(live, prefix))
-                if held is None or held.head is None or not held.serves(live, parts[prefix]):
+                if held is None or not held.serves(live, parts[prefix]):
+                    continue
+                left_out += held.left_out
+                if held.head is None:
                     continue
                 found[prefix] = held.head
                 marks |= {name.client: name.mark for name in held.used}
                 records = records if prefix else held.records
-            heads = Heads(found, marks, records) if () in found else NO_HEADS
+            # Without a head of the bare backbone trained heads answer.
+            solved = Heads(found, marks, records) if () in found else NO_HEADS
+            heads = replace(solved, left_out=tuple(left_out))
             if self._allows_all(live, heads):
                 self.last = live, chains, heads
         return heads

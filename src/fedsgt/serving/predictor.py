@@ -22,7 +22,15 @@ from fedsgt.runs.health import ModuleHealth, RunHealth, module_health, problem_l
 from fedsgt.runs.records_left import records_left
 from fedsgt.runs.state import Live
 from fedsgt.serving.answer import Chain, agreement, answer
-from fedsgt.serving.heads import NO_HEADS, BackgroundSolver, Heads, HeadSolver, solved_with, solves
+from fedsgt.serving.heads import (
+    NO_HEADS,
+    BackgroundSolver,
+    DamagedStatistic,
+    Heads,
+    HeadSolver,
+    solved_with,
+    solves,
+)
 from fedsgt.serving.model import check_model
 from fedsgt.store import StoreError
 
@@ -80,6 +88,8 @@ class Predictions:
     """Number of records that the bare backbone's head was solved from."""
     agreement: float | None = None
     """Share of records to which AllSeq gives the same label, if that was asked for."""
+    damaged_statistics: tuple[DamagedStatistic, ...] = ()
+    """Statistics that should count and are damaged; the heads that answered do without them."""
 
     @property
     def damaged(self) -> tuple[str, ...]:
@@ -192,6 +202,8 @@ class Predictor:
                     floor,
                     heads.records if floor else 0,
                     agreed,
+                    # The merged model has trained heads, unless the bare backbone answers alone.
+                    heads.damaged(now) if floor or self.strategy != MERGED else (),
                 )
 
     def _refresh(self) -> Live:

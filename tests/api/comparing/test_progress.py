@@ -68,6 +68,18 @@ def test_work_of_an_earlier_call_counts_as_done(monkeypatch: pytest.MonkeyPatch)
     assert told[-1].share == pytest.approx(1)
 
 
+def test_systems_that_train_nothing_have_their_deletions_as_all_work() -> None:
+    told = list[Advance]()
+    meter = Meter.of({"ridge": SystemWork(0, 0)}, [2], told.append)
+    with meter.training("ridge") as advance:
+        advance(0.0)
+    for _ in range(2):
+        with meter.step():
+            pass
+        meter.found(Point("ridge", 0, 1, 0.5, 0.4, 0.6, 1, 2.0, 0.0))
+    assert [one.share for one in told[-2:]] == [0.5, 1.0]
+
+
 def test_a_training_inside_a_step_counts_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock(monkeypatch)
     meter = Meter.of({"a": SystemWork(100, 50)}, [2], lambda advance: None)

@@ -68,6 +68,7 @@ def test_images_in_json_out(pictures: Path, images: World, tmp_path: Path) -> No
         "sequences",
         "damaged",
         "problems",
+        "damaged_statistics",
         "bare_backbone",
         "floor",
         "solved_from",

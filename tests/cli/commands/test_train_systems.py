@@ -85,20 +85,36 @@ def test_a_plan_without_modules_goes_through_every_command(file: str, tmp_path: 
     """The system `ridge` trains nothing: its run has clients, groups, a ledger and deletions all the same."""
     run = str(tmp_path / "run")
     told = shown("train", file, "-o", run, "--system", "ridge")
-    assert told == f"{run}: the plan has no modules, so nothing is to be trained\n"
-    assert shown("train", file, "-o", run, "--system", "ridge") == told
-    assert "the plan has no modules" in shown("status", run)
+    nothing = f"{run}: the plan has no modules, so nothing is to be trained\n"
+    assert told.startswith(
+        f"{nothing}4 statistics made now, from which heads are solved; making all those of"
+    )
+    assert shown("train", file, "-o", run, "--system", "ridge") == nothing
+    page = shown("status", run)
+    assert page.startswith(
+        f"{run}: the plan has no modules; the bare backbone answers with a head of 48 records"
+    )
+    assert "\n\n\n" not in page
     assert json.loads(shown("status", run, "--json"))["urgency"] == "none"
-    assert "0 of 0 modules live" in shown("show", run)
+    lines = shown("show", run).splitlines()
+    assert (lines[0], "modules    none" in lines) == (f"{run}: the plan has no modules", True)
+    assert "heads      solved from statistics" in lines
+    assert not any(line.startswith(("sequences", "on disk")) for line in lines)
+    refused = fedsgt("export", run, "--sequence", "0")
+    assert (refused.returncode, "there is no sequence to export" in refused.stderr) == (2, True)
     before = shown("unlearn", run, "--client", "c0", "--slice", "0", "--dry-run")
     assert "would destroy  0 modules" in before
+    assert "the plan has no modules; the bare backbone would go on answering" in before
+    assert "live modules" not in before
     done = json.loads(shown("unlearn", run, "--client", "c0", "--slice", "0", "--json"))
     assert (done["modules_died"], done["live_modules"]) == (0, 0)
-    assert "4 statistics of 1 chain made again: the same, bit for bit" in shown("verify", run)
+    verified = shown("verify", run)
+    assert "4 statistics of 1 chain made again: the same, bit for bit" in verified
+    assert "the run serves no module at ledger position" in verified
     assert "none depends on deleted data" in shown("audit", run)
     shown("report", run)
     assert "The plan has no modules; the bare backbone answers" in (Path(run) / "report.html").read_text()
-    assert shown("retrain", run) == told
+    assert shown("retrain", run) == nothing
     assert open_run(Path(run)).live().dead == frozenset(), "the description is without the deleted slice"
     shown("unlearn", run, "--client", "c1", "--all", "--yes")
     assert "the plan has no modules" in shown("status", run)
@@ -108,6 +124,14 @@ def test_a_plan_without_modules_goes_through_every_command(file: str, tmp_path: 
     refused = fedsgt("forgetting", run)
     assert refused.returncode == 2
     assert "has no modules, so there is nothing to attack" in refused.stderr
+    for client in ("c0", "c2", "c3"):
+        shown("unlearn", run, "--client", client, "--all", "--yes")
+    assert shown("status", run).startswith(
+        f"{run}: EXHAUSTED: no record is left, nothing is served\nNo record"
+    )
+    assert "heads      none, as no record is left to solve one from" in shown("show", run)
+    shown("report", run)
+    assert "Exhausted: no record is left, nothing is served." in (Path(run) / "report.html").read_text()
 
 
 def test_a_plan_without_modules_is_planned_as_that() -> None:

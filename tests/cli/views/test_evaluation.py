@@ -65,6 +65,18 @@ def test_the_strategy_in_use_a_better_one_and_what_to_expect() -> None:
     assert not any("would be right" in line for line in evaluation_text(found, "long").splitlines())
 
 
+def test_a_forecast_of_another_strategy_says_so() -> None:
+    ahead = [ExpectedAccuracy(1, 0.455, 0.0, 1.0)]
+    found = replace(FOUND, expected_strategy="all", expected=ahead)
+    assert "not of merged, which serves and has no forecast" in evaluation_text(found, "merged")
+    assert "has no forecast" not in evaluation_text(found, "all")
+    solved = replace(found, floor=cell(0.4), solved_from=9, trained={"all": cell(0.3)})
+    text = evaluation_text(solved, "merged")
+    assert "accuracy of AllSeq; with solved heads, not of merged, which serves" in text
+    assert text.index("trained heads of the same modules") < text.index("merged  ")
+    assert set(solved.with_trained_heads()) == {"all", "merged"}
+
+
 def test_the_picture_names_every_strategy(tmp_path: Path) -> None:
     import matplotlib as mpl
 

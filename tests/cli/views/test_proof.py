@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from fedsgt.cli.views.proof import audit_text, verification_text
 from fedsgt.proof.audit import Finding
 from fedsgt.proof.rebuild_process import Verdict
 from fedsgt.proof.verify import Verification, VerifiedModule
+from fedsgt.proof.verify_statistics import VerifiedStatistic
 
 GOOD = Finding("modules/a/manifest.json", "groups 0 1")
 BAD = Finding("copy.bin", "unknown", "not a file of a run")
@@ -62,6 +65,15 @@ def test_damage_beside_a_difference_is_not_explained_away() -> None:
     """A damaged module alone is harmless; with another one that differs, the run cannot be trusted."""
     text = verification_text(found("damaged", "different"))
     assert text.startswith("FAILED: something is there, or was, that the retained data does not account for")
+
+
+def test_a_run_that_serves_no_module_is_told_as_that() -> None:
+    statistic = VerifiedStatistic("statistics/backbone/0-a.safetensors", (), "a", "same", "both hash to x")
+    text = verification_text(replace(found(), served=0, statistics=(statistic,)))
+    assert text.splitlines()[2:] == [
+        "1 statistic of 1 chain made again: the same, bit for bit",
+        "the run serves no module at ledger position 4; verified in 1 s",
+    ]
 
 
 def test_unfinished_requests_are_told_also_if_nothing_is_served() -> None:

@@ -45,11 +45,14 @@ def test_the_accuracy_is_that_of_the_strategy_in_use(tmp_path: Path) -> None:
 def test_the_screen_marks_what_is_not_live(folder: RunFolder) -> None:
     lines = run_text(folder).splitlines()
     assert lines[0] == f"{folder.path}: 4 of 5 modules live"
+    assert lines[2].endswith("3 clients with 10 to 14 records")
     start = next(index for index, line in enumerate(lines) if line.startswith("sequences, group by group"))
     assert lines[start + 1 : start + 3] == ["       0   0  1  ·", "       1   2  0"]
     delete(folder, 2)
     after = run_text(folder).splitlines()
     assert after[0] == f"{folder.path}: 2 of 5 modules live"
+    assert after[2].endswith(" records left")
+    assert sum(run_json(folder)["records_left"].values()) < 36
     assert after[start + 1 : start + 3] == ["       0   0  1  ·", "       1   ·  ·"]
 
 

@@ -49,6 +49,13 @@ def test_without_owners_clients_are_simulated() -> None:
     assert (config.data.partition, config.data.clients) == ("dirichlet", 3)
 
 
+def test_heads_are_told_in_a_comment_that_can_be_uncommented() -> None:
+    text = starter_text("x", TABLE, SIZES, None)
+    assert settings(TABLE).heads.solve
+    changed = text.replace("# [heads]", "[heads]").replace("# solve = false", "solve = false")
+    assert not Config.model_validate(tomllib.loads(changed)).heads.solve
+
+
 def test_a_folder_of_images_names_no_columns() -> None:
     text = starter_text("photos", PHOTOS, SIZES, None)
     assert not any(key in text for key in ("id_column", "label_column", "input_columns", "test_share"))

@@ -95,7 +95,7 @@ class Meter:
 
     systems: Mapping[str, SystemWork]
     work: float
-    """All records to train on."""
+    """All records to train on; 0 if no system has a module."""
     steps: int
     """All deletions."""
     tell: Listening
@@ -158,8 +158,10 @@ class Meter:
         self._told(self.done, point)
 
     def _told(self, done: float, point: Point | None = None) -> None:
-        # Deletions are a tenth of the whole, which is a guess; training is the rest, by records.
-        share = 0.9 * done / self.work + 0.1 * self.steps_done / self.steps
+        deleted = self.steps_done / self.steps
+        # Deletions are a tenth of the whole, which is a guess; training is the rest, by records. A comparison
+        # of systems without modules trains nothing.
+        share = 0.9 * done / self.work + 0.1 * deleted if self.work else deleted
         self.tell(Advance(min(1.0, share), self._seconds_left(done), *self.place, point))
 
     def _seconds_left(self, done: float) -> float | None:

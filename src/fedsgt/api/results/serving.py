@@ -13,6 +13,7 @@ from fedsgt.words import counted
 if TYPE_CHECKING:
     from fedsgt.serving.accuracy import Accuracy
     from fedsgt.serving.accuracy import Evaluation as FullEvaluation
+    from fedsgt.serving.heads import DamagedStatistic
     from fedsgt.serving.predictor import Predictions as FullPredictions
 
 
@@ -85,6 +86,11 @@ class Predictions(Sequence[Prediction]):
 
         return problem_lines(self.detail.problems)
 
+    @property
+    def damaged_statistics(self) -> Sequence[DamagedStatistic]:
+        """Statistics that should count and are damaged; the heads that answered do without them."""
+        return self.detail.damaged_statistics
+
     def about(self) -> dict[str, Any]:
         """Return what the answers were computed with, for programs."""
         found = self.detail
@@ -103,6 +109,7 @@ class Predictions(Sequence[Prediction]):
             ],
             "damaged": found.damaged,
             "problems": [module.to_json() for module in found.problems],
+            "damaged_statistics": [one.to_json() for one in found.damaged_statistics],
             "bare_backbone": found.bare_backbone,
             "floor": found.floor,
             "solved_from": found.solved_from,
@@ -189,6 +196,11 @@ class Evaluation:
         """Accuracy of each strategy with trained heads; empty if no solved head is in force."""
         return self.detail.trained
 
+    @property
+    def damaged_statistics(self) -> Sequence[DamagedStatistic]:
+        """Statistics that should count and are damaged; heads were solved without them."""
+        return self.detail.damaged_statistics
+
     def to_json(self) -> dict[str, Any]:
         """Return the evaluation for programs."""
         return {"strategy": self.strategy, **asdict(self.detail)}
@@ -202,12 +214,14 @@ class Evaluation:
         )
 
     def _repr_html_(self) -> str:
+        trained = self.detail.with_trained_heads()
         rows = [
             (STRATEGY_NAMES[name], f"{one.accuracy:.1%}", f"{one.low:.1%} to {one.high:.1%}")
             for name, one in self.strategies.items()
+            if name not in trained or name in self.trained_heads
         ]
         others = [
-            *((f"{STRATEGY_NAMES[name]}, trained heads", one) for name, one in self.trained_heads.items()),
+            *((f"{STRATEGY_NAMES[name]}, trained heads", one) for name, one in trained.items()),
             *([] if self.bare_backbone is None else [("bare backbone alone", self.bare_backbone)]),
         ]
         rows += [(name, f"{one.accuracy:.1%}", f"{one.low:.1%} to {one.high:.1%}") for name, one in others]

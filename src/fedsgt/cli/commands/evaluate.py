@@ -34,11 +34,15 @@ def evaluate_run(path: Path, as_json: bool = False, plot: Path | None = None) ->
     use_profile()
     if plot is not None:
         check_plot(plot)
+    from fedsgt.serving.heads import damaged_lines
+
     run = opened(path)
     with progress("Evaluating") as done:
         found = run.evaluate(progress=done)
     for line in run.problems:
         typer.echo(f"fedsgt: evaluated without it: {line}", err=True)
+    for line in damaged_lines(path, found.damaged_statistics):
+        typer.echo(f"fedsgt: left out of the heads: {line}", err=True)
     if not found.strategies:
         raise InputError(f"{path}: {_why_nothing_serves(run)}")
     if plot is not None:

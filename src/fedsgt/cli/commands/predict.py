@@ -46,6 +46,7 @@ def predict(
     if jsonl and as_json:
         raise InputError("--json and --jsonl are both given; give one of them")
     use_profile()
+    from fedsgt.serving.heads import damaged_lines
     from fedsgt.serving.inputs import read_records
 
     run = opened(path)
@@ -57,6 +58,8 @@ def predict(
     # Standard output has the answers alone; a person is warned beside it.
     for line in found.problems:
         typer.echo(f"fedsgt: predicted without it: {line}", err=True)
+    for line in damaged_lines(path, found.damaged_statistics):
+        typer.echo(f"fedsgt: left out of the heads: {line}", err=True)
     _print(found, jsonl, as_json)
 
 

@@ -145,13 +145,14 @@ def _confirm(folder: RunFolder, deletions: Sequence[Deletion], key: str | None, 
 
 
 def renew_and_tell(run: Run, request: int, quiet: bool = False) -> None:
-    """Make new statistics in place of those that a deletion ended, and print the accuracy of what is served.
+    """Make new statistics in place of those that a deletion ended, and print what solved heads reach.
 
     The deletion is in force in any case; heads of the other clients' statistics answer meanwhile.
     """
     from fedsgt.api.session import has_torch
     from fedsgt.cli.commands.heads import renew
     from fedsgt.reporting.accuracy import accuracy_after
+    from fedsgt.reporting.heads import trained_heads_serve
 
     if not run.config.heads.solve or run.config.data.partition == "remote" or not has_torch():
         return
@@ -162,6 +163,9 @@ def renew_and_tell(run: Run, request: int, quiet: bool = False) -> None:
             typer.echo(f"fedsgt: heads are not solved again: {error}", err=True)
             return
         if not made or quiet:
+            return
+        if trained_heads_serve(run.folder):
+            typer.echo("heads      statistics made again with what the client has left (trained heads serve)")
             return
         found = accuracy_after(run.folder).now  # known by now
         accuracy = "" if found is None else f", {found.accuracy:.1%} right"

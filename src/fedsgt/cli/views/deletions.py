@@ -66,7 +66,7 @@ def answer_text(folder: RunFolder, answer: Receipt, change: AccuracyChange | Non
     solved = _solved(folder)
     if served or solved:
         lines += [
-            f"serving    {_serving_text(prefixes, served, solved)}",
+            f"serving    {_serving_text(folder, prefixes, served, solved)}",
             f"accuracy   {_accuracy_text(folder, change)}",
         ]
     if answer.certificate is not None:
@@ -111,9 +111,10 @@ def _solved(folder: RunFolder) -> bool:
     return solved_heads_answer(folder, folder.live())
 
 
-def _serving_text(prefixes: list[tuple[int, ...]], served: int, solved: bool) -> str:
+def _serving_text(folder: RunFolder, prefixes: list[tuple[int, ...]], served: int, solved: bool) -> str:
     if not served:
-        return "no module is live; the bare backbone answers with a solved head"
+        none = "no module is live" if folder.description.modules else "the plan has no modules"
+        return f"{none}; the bare backbone answers with a solved head"
     heads = ", and the bare backbone, with solved heads" if solved else ""
     return (
         f"{counted(served, 'module')} in {counted(len(prefixes), 'sequence')}, "
@@ -222,8 +223,11 @@ def dry_run_text(found: Impact) -> str:
     shown = ", ".join(names[:MODULES_NAMED]) + (", ..." if len(names) > MODULES_NAMED else "")
     lines = [*problem_lines(found.problems), "dry run: nothing was changed"]
     if after.exhausted:
-        why = "no record would be left" if before.solved else "every module would be dead"
+        dead = "every module would be dead" if found.plan_has_modules else "the plan has no modules"
+        why = "no record would be left" if before.solved else dead
         lines.append(f"NOTHING WOULD BE LEFT TO SERVE: {why}")
+    elif not found.plan_has_modules:
+        lines.append("the plan has no modules; the bare backbone would go on answering with a solved head")
     elif not after.live_counts.modules:
         lines.append("every module would be dead; the bare backbone would answer with a solved head")
     lines += [
@@ -234,9 +238,7 @@ def dry_run_text(found: Impact) -> str:
         *(f"  source       {source_text(source)}" for source in found.changes.sources),
         "",
         f"{'':<26}{'now':>10}{'then':>10}",
-        _row("live modules", before.live_counts.modules, after.live_counts.modules),
-        _row("sequences that serve", before.sequences, after.sequences),
-        _row("groups of the longest", before.live_counts.groups, after.live_counts.groups),
+        *(_module_rows(before, after) if found.plan_has_modules else []),
         _row("requests until exhausted", _requests_left(before), _requests_left(after)),
     ]
     if before.accuracy is not None:
@@ -257,6 +259,14 @@ def _files(changes: Changes) -> str:
     folders = Counter(name.split("/")[0] for name in changes.destroyed)
     gone = [f"{counted(number, 'file')} of {place}" for place, number in sorted(folders.items())]
     return ", ".join([*gone, *(f"lines of {name}" for name in changes.rewritten)]) or "none"
+
+
+def _module_rows(before: ServingState, after: ServingState) -> list[str]:
+    return [
+        _row("live modules", before.live_counts.modules, after.live_counts.modules),
+        _row("sequences that serve", before.sequences, after.sequences),
+        _row("groups of the longest", before.live_counts.groups, after.live_counts.groups),
+    ]
 
 
 def _row(name: str, now: object, then: object) -> str:

@@ -51,7 +51,7 @@ def evaluation_text(found: Evaluation, served: str | None = None) -> str:
         lines.append(f"\nmerged gives AllSeq's label to {100 * found.agreement:.1f} % of the test records")
     better = None if served is None else found.better_than(served)
     lines += ["", better.words()] if better else []
-    return "\n".join([*lines, *_expected_lines(found)])
+    return "\n".join([*lines, *_expected_lines(found, served)])
 
 
 def _strategy_line(name: str, cell: Accuracy, served: str | None) -> str:
@@ -74,9 +74,7 @@ def _solved_lines(found: Evaluation, served: str | None) -> list[str]:
     solved = {
         name: cell for name, cell in found.strategies.items() if name != MERGED and any(found.sequences)
     }
-    trained = found.trained | {
-        name: cell for name, cell in found.strategies.items() if name == MERGED and found.trained
-    }
+    trained = found.with_trained_heads()
     return [
         f"heads solved from {counted(found.solved_from, 'record')}",
         *(_strategy_line(name, cell, served) for name, cell in solved.items()),
@@ -98,8 +96,11 @@ def _gain_lines(found: Evaluation, served: str | None) -> list[str]:
     return [] if gain > 0 else [f"the live modules gain nothing over it on these records ({gain:+.1f})"]
 
 
-def _expected_lines(found: Evaluation) -> list[str]:
-    """Return the accuracy to expect after further requests, beside the chance that something is live."""
+def _expected_lines(found: Evaluation, served: str | None = None) -> list[str]:
+    """Return the accuracy to expect after further requests, beside the chance that something is live.
+
+    Where they are not those of the strategy in use, `served`, that is said.
+    """
     from fedsgt.plans import STRATEGY_NAMES
 
     if not found.expected or found.expected_strategy is None:
@@ -107,6 +108,10 @@ def _expected_lines(found: Evaluation) -> list[str]:
     name = STRATEGY_NAMES[found.expected_strategy]
     always = all(one.alive == 1 for one in found.expected) and found.floor is not None
     what = f"accuracy of {name}" + ("" if always else " if something is live, and the chance of that")
+    # The bare backbone alone is the same whatever the strategy.
+    if served is not None and served != found.expected_strategy and any(found.sequences):
+        heads = "with solved heads, " if found.floor is not None else ""
+        what += f"; {heads}not of {STRATEGY_NAMES[served]}, which serves and has no forecast"
     alive = (
         [] if always else [f"{'alive':<10}" + "".join(f"{100 * one.alive:7.1f}" for one in found.expected)]
     )

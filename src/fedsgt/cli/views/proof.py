@@ -68,6 +68,10 @@ def _statistics(found: Verification) -> Iterator[str]:
 
 
 def _counts(found: Verification) -> str:
+    if not found.served and not found.modules:
+        return (
+            f"the run serves no module at ledger position {found.position}; verified in {found.seconds:.0f} s"
+        )
     counts = ", ".join(f"{number} {verdict}" for verdict, number in found.counts.items()) or "no module"
     return (
         f"{counts}; of {counted(found.served, 'module')} served at ledger position {found.position}, "

@@ -11,6 +11,7 @@ from fedsgt.words import counted, counted_range, shown_bytes
 if TYPE_CHECKING:
     from fedsgt.runs.folder import RunFolder
     from fedsgt.runs.health import ModuleHealth
+    from fedsgt.runs.state import Live
 
 
 def summary_json(folder: RunFolder) -> dict[str, Any]:
@@ -47,6 +48,7 @@ def summary_line(summary: dict[str, Any]) -> str:
 def run_json(folder: RunFolder) -> dict[str, Any]:
     """Return the facts that `fedsgt show` prints about a run, for programs."""
     from fedsgt.runs.health import module_health
+    from fedsgt.runs.records_left import records_left
 
     description, health = folder.description, module_health(folder, folder.live())
     return {
@@ -60,6 +62,10 @@ def run_json(folder: RunFolder) -> dict[str, Any]:
         "looks_at_data": description.looks_at_data,
         "sequence_orders": description.sequences,
         "records": {client.name: sum(client.records) for client in description.clients},
+        "records_left": {
+            client.name: sum(records_left(health.live, number))
+            for number, client in enumerate(health.live.description.clients)
+        },
         "traffic": _traffic(folder),
         "config": folder.config.model_dump(mode="json"),
         "modules": [_module(module) for module in health.modules.values()],
@@ -73,8 +79,12 @@ def run_text(folder: RunFolder) -> str:
     health = module_health(folder, folder.live())
     served = {prefix[:depth] for prefix in health.prefixes for depth in range(1, len(prefix) + 1)}
     lines = problem_lines(health.problems)
-    lines += [f"{folder.path}: {len(served)} of {counted(len(health.modules), 'module')} live", ""]
-    lines += [*_settings(folder, health.prefixes), "", "sequences, group by group (· is not live)"]
+    live = f"{len(served)} of {counted(len(health.modules), 'module')} live"
+    lines += [f"{folder.path}: {live if health.modules else 'the plan has no modules'}", ""]
+    lines += _settings(folder, health.live, health.prefixes)
+    if not health.modules:
+        return "\n".join(lines)
+    lines += ["", "sequences, group by group (· is not live)"]
     for index, (order, prefix) in enumerate(
         zip(health.live.description.sequences, health.prefixes, strict=True)
     ):
@@ -86,28 +96,49 @@ def run_text(folder: RunFolder) -> str:
     return "\n".join(lines)
 
 
-def _settings(folder: RunFolder, served: list[tuple[int, ...]]) -> list[str]:
+def _settings(folder: RunFolder, live: Live, served: list[tuple[int, ...]]) -> list[str]:
     from fedsgt.plans import STRATEGY_NAMES
     from fedsgt.reporting.comparison import peft_in_words
-    from fedsgt.serving.heads import solves
+    from fedsgt.runs.records_left import records_left
 
-    description, config = folder.description, folder.config
-    training, records = config.training, [sum(client.records) for client in description.clients]
+    description, config, training = live.description, folder.config, folder.config.training
+    held = [sum(client.records) for client in description.clients]
+    records = [sum(records_left(live, number)) for number in range(len(held))]
+    left = "" if records == held else " left"
     score, traffic = _accuracy(folder, served), _traffic(folder)
     name = STRATEGY_NAMES[config.serving.strategy]
     window = "" if training.window is None else f", window {training.window}"
     return [
         f"data       {config.data.source}, {counted(description.labels, 'label')}, "
-        f"{counted(len(records), 'client')} with {counted_range(min(records), max(records), 'record')}",
+        f"{counted(len(records), 'client')} with {counted_range(min(records), max(records), 'record')}{left}",
         f"groups     {description.groups} ({description.grouping})",
-        f"plan       {description.plan}, {counted(len(description.sequences), 'sequence')}",
+        f"plan       {description.plan}, {counted(len(description.sequences), 'sequence')}"
+        if description.modules
+        else f"plan       {description.plan}",
         f"backbone   {config.model.backbone} {description.backbone[:12]}",
         f"modules    {peft_in_words(config)}, {counted(training.epochs, 'epoch')}, "
-        f"{counted(training.rounds, 'round')} a phase{window}",
-        f"heads      {'solved from statistics' if solves(config) else 'those that were trained'}",
+        f"{counted(training.rounds, 'round')} a phase{window}"
+        if description.modules
+        else "modules    none",
+        f"heads      {_heads(folder, live)}",
         *([] if score is None else [f"accuracy   {score:.1%} ({name}, see fedsgt evaluate)"]),
         *([] if traffic is None else _traffic_lines(traffic)),
     ]
+
+
+def _heads(folder: RunFolder, live: Live) -> str:
+    """Return in words which heads answer."""
+    from fedsgt.reporting.heads import a_record_is_left, solved_heads_answer
+    from fedsgt.serving.heads import solves
+
+    trained = "those that were trained" if live.description.modules else "none"
+    if not solves(folder.config):
+        return trained
+    if not a_record_is_left(live):
+        return "none, as no record is left to solve one from"
+    if not solved_heads_answer(folder, live):
+        return f"{trained}, as the bare backbone's statistics are missing or damaged"
+    return "solved from statistics"
 
 
 def _accuracy(folder: RunFolder, served: list[tuple[int, ...]] | None = None) -> float | None:

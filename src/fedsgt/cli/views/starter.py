@@ -16,6 +16,12 @@ if TYPE_CHECKING:
 TINY_VIT, SMALL_TEXT_MODEL = "fedsgt/tiny-vit", "sentence-transformers/all-MiniLM-L6-v2"
 TEST_SHARE = 0.2
 MOST_SHOWN, LONGEST_LINE = 5, 100
+HEADS = (
+    "# Heads that answer are solved from statistics of all retained records; uncomment for those that were\n"
+    "# trained with the modules, as in the paper.\n"
+    "# [heads]\n"
+    "# solve = false"
+)
 _KINDS = {
     Purpose.RECORDS: "records",
     Purpose.CLIENTS: "whole clients",
@@ -40,6 +46,7 @@ def starter_text(source: str, found: Found, sizes: Sizes, backbone: str | None) 
         grouping_text(sizes.setting),
         _model(found, backbone),
         _training(found),
+        HEADS,
     ]
     return "\n\n".join(sections) + "\n"
 
@@ -114,7 +121,11 @@ def grouping_text(setting: Setting) -> str:
     ]
     if setting.limits is not None:
         lines.append(
-            _entry("limits", setting.limits, "groups that a client may be in: few, for it may leave")
+            _entry(
+                "limits",
+                setting.limits,
+                "most groups that one client may be in: a client that leaves hits all of them",
+            )
         )
     if setting.seed:
         lines.append(_entry("seed", setting.seed, "the first with which every group has two clients"))

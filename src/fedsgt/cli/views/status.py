@@ -79,7 +79,6 @@ class StatusView:
                 for work in found.pending
             ),
             *accuracy_lines(run, found),
-            Text(),
             *self._tree(found),
             Text(),
             *_requests(found),
@@ -92,7 +91,7 @@ class StatusView:
         drawn = tree_rows(found.sequences)
         if not drawn:
             return []
-        lines = [Text("sequences: live modules of all, and their groups in order", "bold")]
+        lines = [Text(), Text("sequences: live modules of all, and their groups in order", "bold")]
         lines += [self._row(found, row) for row in drawn[:SEQUENCES]]
         lines.append(_legend(found, drawn))
         if len(drawn) > SEQUENCES:
@@ -148,16 +147,13 @@ def _legend(found: RunStatus, drawn: list[TreeRow]) -> Text:
 def headline(run: Path, found: RunStatus) -> Text:
     """Return the numbers of live modules and groups in one line."""
     level = found.live_counts
-    if not found.modules:
-        return Text(f"{run}: the plan has no modules", "bold")
-    if found.exhausted:
-        what = "EXHAUSTED: no module is live" if found.begun else "no module is trained yet"
-        return Text(f"{run}: {what}", "bold red")
+    if found.why_exhausted is not None:
+        return Text(f"{run}: {found.why_exhausted}", "bold red")
     if found.heads is not None and not level.modules:
         right = "" if found.accuracy is None else f": {found.accuracy.accuracy:.1%}"
         return Text.assemble(
             (f"{run}: ", "bold"),
-            ("no module is live", "bold yellow"),
+            ("no module is live", "bold yellow") if found.modules else "the plan has no modules",
             f"; the bare backbone answers with a head of {counted(found.heads.records, 'record')}{right}",
         )
     return Text.assemble(
