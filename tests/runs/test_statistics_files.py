@@ -25,6 +25,7 @@ from fedsgt.runs.statistics import (
 )
 from fedsgt.stack import profile
 from fedsgt.stack.statistics import Statistic
+from fedsgt.store import Folder, StoreError
 
 FIRST = StatisticName(BARE, 0, NOTHING_DELETED.mark)
 SECOND = StatisticName(BARE, 1, NOTHING_DELETED.mark)
@@ -95,3 +96,16 @@ def test_all_can_be_removed(folder: RunFolder) -> None:
     discard_all(folder)
     assert present_statistics(folder) == set()
     assert folder.present()
+
+
+def test_one_that_cannot_be_read_just_now_is_kept(folder: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client that is gone would not send it again."""
+
+    def fail(place: Folder, name: str) -> bytes:
+        raise StoreError(f"cannot read {name}: Input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Folder, "read", fail)
+        assert read_statistic(folder, FIRST) is None
+        assert discard_damaged(folder) == 0
+    assert present_statistics(folder) == {FIRST, SECOND}

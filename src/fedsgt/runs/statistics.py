@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,7 +28,7 @@ from fedsgt.runs.records_left import records_left
 from fedsgt.runs.state import Live
 from fedsgt.stack import profile
 from fedsgt.stack.statistics import Statistic, most_records
-from fedsgt.store import Folder
+from fedsgt.store import Folder, StoreError
 
 if TYPE_CHECKING:  # only a type: the module of `RunFolder` imports this one
     from fedsgt.runs.folder import RunFolder
@@ -146,8 +147,14 @@ def write_statistic(
 
 def read_statistic(folder: RunFolder, name: StatisticName) -> Statistic | None:
     """Return a statistic; None if it is gone or damaged, so that it has to be made anew."""
+    with suppress(KeyError, StoreError):
+        return _parsed(Folder(folder.path).read(name.file))
+    return None
+
+
+def _parsed(data: bytes) -> Statistic | None:
+    """Return the statistic that a file holds; None if it is damaged."""
     try:
-        data = Folder(folder.path).read(name.file)
         tensors = unpack(data)
         if json.loads(read_note(data))["sha256"] != tensor_hash(tensors):
             return None
@@ -212,16 +219,23 @@ def discard_damaged(folder: RunFolder) -> int:
     All of them are read, which takes about a second for 500 MB.
     """
     names = [name for found in statistics_in_force(folder, folder.live()).values() for name in found]
-    damaged = [name for name in names if read_statistic(folder, name) is None]
+    damaged = [name for name in names if _is_damaged(folder, name)]
     removed = 0
     for name in damaged:
         with folder.publishing():  # a whole one may have taken its place meanwhile
-            if (folder.path / name.file).exists() and read_statistic(folder, name) is None:
+            if _is_damaged(folder, name):
                 Folder(folder.path).delete(name.file)
                 removed += 1
     if removed:
         record_statistics(folder)
     return removed
+
+
+def _is_damaged(folder: RunFolder, name: StatisticName) -> bool:
+    """Whether the file is there and is not as it was written; one that cannot be read just now may be."""
+    with suppress(KeyError, StoreError):
+        return _parsed(Folder(folder.path).read(name.file)) is None
+    return False
 
 
 def discard_outdated(folder: RunFolder, live: Live) -> None:
