@@ -163,9 +163,12 @@ def draw_costs(results: Results, shown: Sequence[Cell]) -> Callable[[Path], None
                                 cell.about["compared"],
                                 (x, y),
                                 fontsize=7,
-                                xytext=(3, 5),
+                                color=COLOURS[number % len(COLOURS)],
+                                # One below the other, as schedules of equal cost come out alike.
+                                xytext=(6, -4 - 10 * number),
                                 textcoords="offset points",
                             )
+                axes.margins(x=0.2, y=0.1)
                 for heads in HEADS:
                     axes.scatter([], [], marker=MARKERS[heads], color="#555555", label=NAMES[heads])
                 axes.set(
