@@ -46,11 +46,13 @@ def test_no_output_is_stored() -> None:
     assert [cell for cell in read().cells if cell.cell_type == "code" and cell.outputs] == []
 
 
+@pytest.mark.slow
 def test_torch_is_imported_first_and_the_work_is_done_by_a_helper(executed: Any) -> None:
     assert executed.cells[1].source.startswith("import torch")
     assert shown(executed, "run._session")["text/plain"] == "True"
 
 
+@pytest.mark.slow
 def test_the_record_is_deleted_and_that_is_proved(executed: Any) -> None:
     receipt = shown(executed, "receipt = run.unlearn")
     assert receipt["text/plain"].startswith("<Receipt no. 4, complete: 1 record deleted, groups hit: ")
@@ -59,6 +61,7 @@ def test_the_record_is_deleted_and_that_is_proved(executed: Any) -> None:
     assert shown(executed, "run.audit")["text/plain"] == "True"
 
 
+@pytest.mark.slow
 def test_the_comparison_is_shown(executed: Any) -> None:
     assert shown(executed, "found = fedsgt.compare")["text/plain"].startswith(
         "<Comparison over 3 requests (slices), 1 seed: mean accuracy fedsgt "
@@ -72,6 +75,7 @@ def test_the_comparison_is_shown(executed: Any) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_nothing_was_said_on_standard_error(executed: Any) -> None:
     streams = [
         output

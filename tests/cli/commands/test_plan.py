@@ -12,8 +12,15 @@ import pytest
 from command import fedsgt, shown
 
 from fedsgt.config import load
+from fedsgt.planning import recommend
 
 QUICK = ("--clients", "4", "--slices", "3", "--groups", "3", "--requests", "6")
+
+
+@pytest.fixture(autouse=True)
+def _few_candidates(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Search few sizes: `tests/planning/test_recommend.py` has what is found."""
+    monkeypatch.setattr(recommend, "GROUPS", (4, 6, 8))
 
 
 def as_json(*arguments: str) -> dict[str, Any]:
