@@ -155,29 +155,23 @@ def draw_costs(results: Results, shown: Sequence[Cell]) -> Callable[[Path], None
         with figure(file, len(tasks), width=4.0, height=3.6) as panels:
             for axes, task in zip(panels, tasks, strict=True):
                 for number, cell in enumerate(one for one in shown if one.about["task"] == task):
+                    colour = COLOURS[number % len(COLOURS)]
                     for heads in HEADS:
                         x, y = _paid(results, cell, heads), np.mean(_means(results, cell, "slice", heads))
-                        axes.scatter(x, y, marker=MARKERS[heads], color=COLOURS[number % len(COLOURS)])
-                        if heads == "solved":
-                            axes.annotate(
-                                cell.about["compared"],
-                                (x, y),
-                                fontsize=7,
-                                color=COLOURS[number % len(COLOURS)],
-                                # One below the other, as schedules of equal cost come out alike.
-                                xytext=(6, -4 - 10 * number),
-                                textcoords="offset points",
-                            )
-                axes.margins(x=0.2, y=0.1)
+                        # Hollow, as schedules of equal cost come out alike and lie one over the other.
+                        filled: dict[str, Any] = {} if heads == "ridge" else {"facecolors": "none"}
+                        axes.scatter(x, y, marker=MARKERS[heads], color=colour, s=40 + 50 * number, **filled)
+                    axes.plot([], [], color=colour, label=cell.about["compared"])
                 for heads in HEADS:
                     axes.scatter([], [], marker=MARKERS[heads], color="#555555", label=NAMES[heads])
+                axes.margins(x=0.1, y=0.3)
                 axes.set(
                     title=task,
                     xlabel="passes: training and statistics",
                     ylabel="mean accuracy",
                     ylim=(0, None),
                 )
-            panels[0].legend(fontsize=7)
+                axes.legend(fontsize=7)
 
     return draw
 
@@ -213,6 +207,8 @@ def _window_claims(results: Results, cells: Sequence[Cell]) -> list[Claim]:
         return []
     cell, paper = by_name[FIRST], by_name[PAPER]
     found = []
+    if _seeds(results, cell) != _seeds(results, paper):  # one of them is not all measured yet
+        return []
     for heads in ("solved", "trained"):
         lost = difference(_means(results, cell, "slice", heads), _means(results, paper, "slice", heads))
         said = f"{_task(cell)}: a window of 1 is within a point of all the prefix, both with {heads} heads"
