@@ -169,7 +169,7 @@ def check(found: Statistic) -> None:
 
 
 def test_labels_cannot_have_sums_that_their_squares_do_not_allow() -> None:
-    """As large as the features' bound, and cancelling over the labels; one such client can bend the head."""
+    """One client with sums as large as features may be, which cancel over the labels, can bend the head."""
     cross = 25 * largest(BITS) * np.array([[-1, 1, 0, 0], [0, -1, 1, 0], [0, 0, -1, 1]])
     gram = cross @ cross.T // 25  # of records that all have their label's mean
     check(from_parts(gram, cross, [25] * 4))
@@ -187,7 +187,7 @@ def test_a_direction_without_squares_has_no_sum() -> None:
 
 
 def test_large_features_do_not_hide_small_ones() -> None:
-    """What rounding may do to a feature is measured by its own squares."""
+    """Measure what rounding may do to a feature by its own squares."""
     gram = np.diag([100 * largest(BITS) ** 2] * 40 + [0])
     cross = np.zeros((41, 2))
     check(from_parts(gram, cross, [50, 50]))

@@ -143,7 +143,7 @@ class _Maker:
         self.made += written
         self.unrecorded += written
         self.tell(StatisticsMade(self.made, len(self.tasks)))
-        # Whoever is waited for, even for days, must not hold up what others have sent.
+        # A client that is waited for, even for days, must not hold up what others have sent.
         if self.prepared.data.remote and not self.left[task.client] and self.unrecorded:
             record_statistics(self.folder, new=True)
             self.unrecorded = 0

@@ -15,6 +15,8 @@ from fedsgt.runs.statistics import missing_statistics, note_of, records_behind, 
 from fedsgt.serving.heads import solves
 from fedsgt.words import counted, shown_bytes
 
+TRAINED = "trained ones answer while a module is live"
+
 
 @dataclass(frozen=True)
 class HeadsStatus:
@@ -50,11 +52,11 @@ class HeadsStatus:
         if not self.statistics and not self.missing:
             return "none answers: no record is left to solve one from"
         if not self.statistics:
-            return f"trained ones answer: no statistic is there, {self._missing()}"
+            return f"none is solved: no statistic is there, {self._missing()}; {TRAINED}"
         of = f"{counted(self.statistics, 'statistic')} of {counted(self.chains, 'chain')}"
         where = f"{of} ({shown_bytes(self.bytes)}), {self._missing()}"
         if not self.in_force:
-            return f"trained ones answer: the bare backbone has no head; {where}"
+            return f"none is solved: the bare backbone has no statistic; {TRAINED}; {where}"
         return (
             f"solved from {counted(self.records, 'record')} of {counted(self.clients, 'client')}, the bare "
             f"backbone's with weight {self.floor:.2g}; {where}"
