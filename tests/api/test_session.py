@@ -162,6 +162,7 @@ print(json.dumps({
 """
 
 
+@pytest.mark.slow
 def test_a_script_without_a_guard_that_imported_torch_first(images: World, tmp_path: Path) -> None:
     config = images.config("engine.workers=2")
     (tmp_path / "my.toml").write_text(to_toml(config))

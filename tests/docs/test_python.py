@@ -33,6 +33,7 @@ TEXT = PAGE.read_text(encoding="utf-8")
 EVERYWHERE = {"to_json", "detail"}
 
 
+@pytest.mark.slow
 def test_the_session_of_the_page_runs(tmp_path: Path) -> None:
     """As a script of a reader, in a process without any setting of ours."""
     session = "\n".join(code for _, code in blocks("py", [PAGE]))

@@ -60,6 +60,7 @@ signal.signal(signal.SIGINT, before)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", ["", "import torch; torch.set_num_threads(2)"])
 def test_a_script_without_a_guard_trains_the_same_bytes(first: str, images: World, tmp_path: Path) -> None:
     """As in a notebook, torch may be there already, without the execution profile."""

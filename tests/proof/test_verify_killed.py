@@ -19,7 +19,10 @@ from fedsgt.runs.folder import RunFolder, open_run
 from fedsgt.unlearning.request import Deletion
 from fedsgt.unlearning.unlearn import unlearn
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc"),
+]
 LEFT = "left by a killed process; the next command that may write to the run removes it"
 
 
